@@ -1,0 +1,1 @@
+"""streamrank: streaming learning to rank."""

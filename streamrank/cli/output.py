@@ -1,0 +1,96 @@
+"""What the commands share: JSON lines, tables, progress, opening stores and settings."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..config import Settings, load_settings
+from ..errors import StoreError
+from ..sources import Source
+from ..state import Store, open_store
+from ..state.values import decode
+
+EVERY_SECONDS = 5.0  # between progress lines where there is no terminal
+
+
+def say(text: str = "") -> None:
+    """A line for people, on standard error: standard output is for results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """The result as one line."""
+    print(msgspec.json.encode(result).decode(), flush=True)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table for people, on standard output."""
+    table = Table(title=title, title_justify="left", show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
+    Console(soft_wrap=False).print(table)
+
+
+@contextmanager
+def progress(source: Source, what: str) -> Iterator[Any]:
+    """A bar on a terminal, a plain line now and then elsewhere; yields `update(text)`."""
+    if sys.stderr.isatty():
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        with bar:
+            task = bar.add_task(what, total=None, note="")
+
+            def update(note: str) -> None:
+                done, total = source.progress()
+                bar.update(task, completed=done, total=total or None, note=note)
+
+            yield update
+    else:
+        last = time.monotonic()
+
+        def update(note: str) -> None:
+            nonlocal last
+            if time.monotonic() - last >= EVERY_SECONDS:
+                last = time.monotonic()
+                done, total = source.progress()
+                say(f"{what}: {100 * done / total:.0f} %  {note}" if total else f"{what}: {note}")
+
+        yield update
+
+
+def existing_store(url: str | None) -> Store:
+    """A store to read: an error if there is nothing there, instead of a new empty file."""
+    url = url or load_settings().store
+    path = url.removeprefix("sqlite:///")
+    if path != url and not Path(path).exists():
+        raise StoreError(f"there is no store at {url}. `streamrank replay LOG --store {url}` makes one.")
+    store = open_store(url)
+    if not store.shards():
+        store.close()
+        raise StoreError(f"the store {url} is empty: nothing was learnt into it yet")
+    return store
+
+
+def settings_of(store: Store, shard: str, config: str | None) -> Settings:
+    """The settings named, else those the store was learnt under, else the defaults."""
+    settings = load_settings(config)
+    stored = store.get(shard, "config")
+    if config is None and settings.learning() == Settings().learning() and stored is not None:
+        return msgspec.convert({**msgspec.to_builtins(settings), **decode(stored)}, Settings)  # type: ignore[dict-item]
+    return settings

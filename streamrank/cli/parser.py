@@ -1,0 +1,272 @@
+"""Every command and option, with help that teaches."""
+
+import argparse
+import sys
+from importlib.metadata import version
+from typing import Any
+
+DESCRIPTION = """\
+Streaming learning to rank: clicks in, rankings out, learnt exactly once.
+
+Start here:
+  streamrank demo                                    watch a ranker learn, lose its way and recover
+  streamrank simulate --events 20000 --out log.jsonl      make a click log
+  streamrank validate log.jsonl                           is it well formed?
+  streamrank replay log.jsonl --report out.html           learn from it, and see how well
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        self.print_usage(sys.stderr)
+        print(f"{self.prog}: {message}\nTry: {self.prog} --help", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = _Parser(
+        prog="streamrank", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"streamrank {version('streamrank')}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    _demo(commands)
+    _simulate(commands)
+    _validate(commands)
+    _replay(commands)
+    _snapshots(commands)
+    _dead_letters(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, run: str, summary: str, *examples: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog="Examples:\n" + "\n".join(f"  streamrank {example}" for example in examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="last line of standard output is one JSON object")
+
+
+def _store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="where the state lives: sqlite:///file.db, memory:// (default: the setting `store`, sqlite:///streamrank.db)",
+    )
+
+
+def _config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="settings, TOML or YAML (default: $STREAMRANK_CONFIG, else what the store was learnt under, "
+        "else one default model)",
+    )
+
+
+def _demo(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "demo",
+        "demo:demo",
+        "simulated users click, a ranker learns live; taste changes halfway, it recovers; leaves a report",
+        "demo",
+        "demo --headless --seconds 20 --json",
+    )
+    parser.add_argument("--seconds", type=_positive_float, default=30.0, help="how long (default: 30)")
+    parser.add_argument("--seed", type=int, default=7, help="of the simulated world (default: 7)")
+    parser.add_argument(
+        "--out", default="streamrank-demo", metavar="DIR", help="for the report and the store"
+    )
+    parser.add_argument("--headless", action="store_true", help="plain lines instead of the live view")
+    _json(parser)
+
+
+def _simulate(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "simulate",
+        "simulate:simulate",
+        "write a realistic click log, in Metarank's event format, with known truth",
+        "simulate --events 20000 --seed 7 --out log.jsonl",
+        "simulate --malformed 0.01 --duplicates 0.02 --late 0.02 --drift-at 0.5 --out log.jsonl.gz",
+        "simulate --events 50000 --numeric-features 46 --format msgpack --out packed.msgpack",
+    )
+    parser.add_argument("--events", type=_positive_int, default=20_000, help="lines in all (default: 20000)")
+    parser.add_argument("--seed", type=int, default=7, help="same seed, same bytes (default: 7)")
+    parser.add_argument(
+        "--out", required=True, metavar="FILE", help="- for standard output; .gz and .zst compress"
+    )
+    parser.add_argument("--format", choices=["jsonl", "msgpack"], default="jsonl", help="default: jsonl")
+    parser.add_argument(
+        "--click-model",
+        default="pbm",
+        choices=["pbm", "cascade", "perfect", "navigational", "informational"],
+        help="how users click (default: pbm, position-based)",
+    )
+    parser.add_argument("--malformed", type=float, default=0.0, metavar="SHARE", help="of the lines")
+    parser.add_argument("--duplicates", type=float, default=0.0, metavar="SHARE", help="delivered twice")
+    parser.add_argument(
+        "--late", type=float, default=0.0, metavar="SHARE", help="clicks past the join window"
+    )
+    parser.add_argument(
+        "--drift-at", type=float, metavar="SHARE", help="taste changes at this share of the log"
+    )
+    parser.add_argument(
+        "--shuffled",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="of rankings in random order (default: .05)",
+    )
+    parser.add_argument(
+        "--numeric-features",
+        type=int,
+        default=0,
+        metavar="N",
+        help="every item has N plain numbers instead of the catalogue's fields",
+    )
+    parser.add_argument(
+        "--truth", metavar="FILE", help="relevance of every shown item (default: OUT.truth; 'none' for none)"
+    )
+    _json(parser)
+
+
+def _validate(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "validate",
+        "validate:validate",
+        "check logs event by event; exit code 1 if any is refused",
+        "validate log.jsonl",
+        "validate monday.jsonl.gz tuesday.jsonl.gz --json",
+    )
+    parser.add_argument("logs", nargs="+", metavar="LOG", help="event logs; - for standard input")
+    parser.add_argument(
+        "--show", type=int, default=3, metavar="N", help="examples of each fault (default: 3)"
+    )
+    _config(parser)
+    _json(parser)
+
+
+def _replay(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "replay",
+        "replay:replay",
+        "learn from logs exactly as live; running it again goes on where it stopped",
+        "replay log.jsonl --store sqlite:///s.db --json",
+        "replay items.jsonl.gz events.jsonl.gz --config streamrank.toml --report out.html",
+    )
+    parser.add_argument(
+        "logs",
+        nargs="+",
+        metavar="LOG",
+        help="JSON lines, msgpack, LETOR/svmlight, ratings or Parquet; .gz and .zst too; several are one log",
+    )
+    _config(parser)
+    _store(parser)
+    parser.add_argument(
+        "--commit-every",
+        type=_positive_int,
+        metavar="N",
+        help="events between commits (setting commit_every)",
+    )
+    parser.add_argument("--until", type=_positive_int, metavar="N", help="stop after N events of the log")
+    parser.add_argument("--report", metavar="FILE", help="write an HTML report with plots")
+    parser.add_argument(
+        "--adopt-config", action="store_true", help="go on under settings other than the store's"
+    )
+    _json(parser)
+
+
+def _snapshots(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "snapshot",
+        "snapshots:snapshot",
+        "write the whole state to one safetensors file",
+        "snapshot --store sqlite:///s.db --out s.safetensors",
+    )
+    _store(parser)
+    parser.add_argument("--out", required=True, metavar="FILE", help="written aside, then renamed")
+    _json(parser)
+    parser = _command(
+        commands,
+        "restore",
+        "snapshots:restore",
+        "bring a store to the state of a snapshot",
+        "restore s.safetensors --store sqlite:///t.db",
+    )
+    parser.add_argument("snapshot", metavar="FILE", help="what `streamrank snapshot` wrote")
+    _store(parser)
+    parser.add_argument("--overwrite", action="store_true", help="replace what the store holds")
+    _json(parser)
+    parser = _command(
+        commands,
+        "digest",
+        "snapshots:digest",
+        "one number for the whole learnt state: equal digests, equal states, bit for bit",
+        "digest --store sqlite:///s.db",
+    )
+    _store(parser)
+    _json(parser)
+
+
+def _dead_letters(commands: Any) -> None:
+    group = _command(
+        commands,
+        "dlq",
+        "letters:list_letters",
+        "the dead letters: records that could not become events",
+        "dlq list --store sqlite:///s.db",
+        "dlq show 17.0 --store sqlite:///s.db",
+        "dlq replay --store sqlite:///s.db",
+    )
+    actions = group.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    parser = _command(actions, "list", "letters:list_letters", "one line a letter, oldest first", "dlq list")
+    parser.add_argument("--kind", help="only this kind of fault, such as bad-timestamp")
+    _store(parser)
+    _json(parser)
+    parser = _command(
+        actions, "show", "letters:show_letter", "why, from where, and the record itself", "dlq show 17.0"
+    )
+    parser.add_argument("id", help="as `dlq list` prints it")
+    _store(parser)
+    _json(parser)
+    parser = _command(
+        actions,
+        "replay",
+        "letters:replay_letters",
+        "try letters again; those that are events now are learnt and leave the list",
+        "dlq replay",
+        "dlq replay 17.0 --with mended.json",
+    )
+    parser.add_argument("ids", nargs="*", metavar="ID", help="which (default: all)")
+    parser.add_argument(
+        "--with", dest="mended", metavar="FILE", help="the mended record, for one ID; - for standard input"
+    )
+    _store(parser)
+    _json(parser)
+
+
+def _positive_int(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 up")
+    return value
+
+
+def _positive_float(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return value

@@ -1,0 +1,88 @@
+"""`streamrank simulate`."""
+
+import argparse
+import gzip
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import zstandard
+
+from ..errors import MalformedEvent, SourceError
+from ..events.codec import Decoder, encode_msgpack, pack
+from ..events.types import Ranking
+from ..simulation import Settings, Simulator
+from ..sources.file import write_frame
+from .output import print_json, say
+
+# late clicks need time to be late in: a short log is spread over this long, at about 0.3 rankings an event
+LATE_SPAN_MS = 8 * 3_600_000
+
+
+def simulate(arguments: argparse.Namespace) -> int:
+    """Write the log, and the truth beside it."""
+    gap_ms = 2_000
+    if arguments.late > 0:
+        gap_ms = max(gap_ms, int(LATE_SPAN_MS / (0.3 * arguments.events)))
+    settings = Settings(
+        events=arguments.events,
+        seed=arguments.seed,
+        click_model=arguments.click_model,
+        malformed=arguments.malformed,
+        duplicates=arguments.duplicates,
+        late=arguments.late,
+        drift_at=arguments.drift_at,
+        shuffled=arguments.shuffled,
+        numeric_features=arguments.numeric_features,
+        mean_gap_ms=gap_ms,
+    )
+    simulator = Simulator(settings)
+    packed = arguments.format == "msgpack"
+    decoder = Decoder()
+    with _writing(arguments.out) as out:
+        for record in simulator.records():
+            out.write(write_frame(_packed(record, decoder)) if packed else record + b"\n")
+    truth = arguments.truth or (f"{arguments.out}.truth" if arguments.out != "-" else "none")
+    if truth != "none":
+        with _writing(truth) as out:
+            out.writelines(record + b"\n" for record in simulator.truth_records())
+    result = {"out": arguments.out, "truth": None if truth == "none" else truth, **simulator.counts}
+    if arguments.json and arguments.out != "-":
+        print_json(result)
+    else:
+        say("  ".join(f"{name} {value}" for name, value in result.items()))
+    return 0
+
+
+def _packed(record: bytes, decoder: Decoder) -> bytes:
+    events = decoder.decode(record)
+    if len(events) != 1 or isinstance(events[0], MalformedEvent):
+        return record  # what is broken stays as broken
+    event = events[0]
+    if isinstance(event, Ranking):
+        try:
+            return encode_msgpack(pack(event))
+        except MalformedEvent:  # strings among the fields: the packed form takes numbers only
+            pass
+    return encode_msgpack(event)
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[BinaryIO]:
+    if path == "-":
+        yield sys.stdout.buffer
+        return
+    try:
+        if path.endswith(".gz"):
+            with gzip.open(path, "wb", compresslevel=6) as stream:
+                yield cast(BinaryIO, stream)
+        elif path.endswith(".zst"):
+            with zstandard.open(path, "wb") as stream:
+                yield stream
+        else:
+            with Path(path).open("wb") as stream:
+                yield stream
+    except OSError as error:
+        raise SourceError(f"cannot write {path}: {error.strerror}") from None

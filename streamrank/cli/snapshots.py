@@ -1,0 +1,51 @@
+"""`streamrank snapshot`, `restore` and `digest`."""
+
+import argparse
+
+import msgspec
+
+from ..config import load_settings
+from ..state import open_store
+from ..state.digest import digest as digest_of
+from ..state.snapshot import restore_snapshot, write_snapshot
+from ..state.values import decode
+from .output import existing_store, print_json
+
+
+def snapshot(arguments: argparse.Namespace) -> int:
+    """Write the state of one moment to a file."""
+    with existing_store(arguments.store) as store:
+        configs = {
+            shard: decode(config)
+            for shard in store.shards()
+            if (config := store.get(shard, "config")) is not None
+        }
+        info = write_snapshot(arguments.out, store, config_json=msgspec.json.encode(configs).decode())
+    _print(arguments, msgspec.to_builtins(info))
+    return 0
+
+
+def restore(arguments: argparse.Namespace) -> int:
+    """Bring a store to the state of a snapshot."""
+    with open_store(arguments.store or load_settings().store) as store:
+        info = restore_snapshot(arguments.snapshot, store, overwrite=arguments.overwrite)
+    _print(arguments, msgspec.to_builtins(info))
+    return 0
+
+
+def digest(arguments: argparse.Namespace) -> int:
+    """Print the digest of a store."""
+    with existing_store(arguments.store) as store:
+        value = digest_of(store)
+    if arguments.json:
+        print_json({"digest": value})
+    else:
+        print(value)
+    return 0
+
+
+def _print(arguments: argparse.Namespace, info: dict[str, object]) -> None:
+    if arguments.json:
+        print_json(info)
+    else:
+        print("\n".join(f"{name}: {value}" for name, value in info.items()))

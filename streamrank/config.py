@@ -1,0 +1,191 @@
+"""Settings: frozen, built once, at the edge, from a TOML or YAML file and the environment.
+
+Every setting has an environment variable: `join.window_ms` is STREAMRANK_JOIN_WINDOW_MS, `store` is
+STREAMRANK_STORE; lists and tables are given as JSON. The environment wins over the file.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from .errors import ConfigError
+
+PREFIX = "STREAMRANK_"
+ENVIRONMENT_ONLY = {"STREAMRANK_DATA", "STREAMRANK_REQUIRE_SERVERS", "STREAMRANK_CONFIG"}
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class EventSettings(_Section, frozen=True):
+    """What is taken for an event."""
+
+    max_bytes: int = 1 << 20  # a longer record is refused
+    max_items: int = 1000  # a longer ranking is refused
+
+
+class JoinSettings(_Section, frozen=True):
+    """How clicks find their rankings, all in event time."""
+
+    window_ms: int = 1_800_000  # a click counts for a ranking up to this long after it
+    lateness_ms: int = 300_000  # events may arrive this much out of order
+    settle_ms: int = 0  # learn a click this long after it came: 0 at once
+    max_open: int = 100_000  # rankings kept open at most; the oldest is closed early
+    dedup_ms: int = 7_200_000  # ids are remembered this long
+    max_ids: int = 1_000_000  # ids remembered at most; the oldest go first
+
+
+class JudgeSettings(_Section, frozen=True):
+    """What the clicks say of a list."""
+
+    rule: Literal["auto", "unclicked", "ips", "scored", "skip-above", "last-click", "fair-pairs"] = "auto"
+    grades: dict[str, float] = msgspec.field(default_factory=lambda: {"click": 1.0, "purchase": 3.0})
+    clip: float | None = 10.0  # largest weight 1/theta; none only where theta is measured
+    theta: list[float] | None = None  # chance that rank 1, 2, … is looked at
+    min_shuffled: int = 2000  # shuffled rankings needed before their theta is trusted
+
+
+class FeatureSettings(_Section, frozen=True):
+    """Names to columns."""
+
+    mode: Literal["vocabulary", "hashed"] = "vocabulary"
+    columns: int = 1000  # vocabulary: at most this many names get a column
+    bits: int = 18  # hashed: 2^bits columns
+    text: list[str] = msgspec.field(default_factory=lambda: ["title", "description", "text"])
+    click_rate_half_life_ms: int = 86_400_000  # the click_rate column; 0 leaves it out
+    max_items: int = 100_000  # items whose metadata and click rate are kept
+
+
+class ModelSettings(_Section, frozen=True):
+    """One named learner."""
+
+    name: str
+    learner: str = "ranknet"
+    params: dict[str, Any] = {}
+
+
+class Settings(_Section, frozen=True):
+    """Everything that can be set."""
+
+    store: str = "sqlite:///streamrank.db"
+    commit_every: int = 1000  # events between commits, at most
+    commit_ms: int = 1000  # milliseconds between commits, at most
+    events: EventSettings = EventSettings()
+    join: JoinSettings = JoinSettings()
+    judge: JudgeSettings = JudgeSettings()
+    features: FeatureSettings = FeatureSettings()
+    models: list[ModelSettings] = msgspec.field(default_factory=lambda: [ModelSettings(name="default")])
+
+    def learning(self) -> dict[str, Any]:
+        """The settings that the learnt state depends on: a store refuses to go on under others."""
+        full: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: full[name] for name in ("events", "join", "judge", "features", "models")}
+
+
+def load_settings(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from a file (TOML, or YAML by its ending), then the environment, checked."""
+    data: dict[str, Any] = {}
+    where = "the environment"
+    path = path or environ.get("STREAMRANK_CONFIG")
+    if path is not None:
+        where = str(path)
+        data = _read(Path(path))
+    _overlay(data, environ)
+    try:
+        settings = msgspec.convert(data, Settings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}. See the settings table in the README.") from None
+    _check(settings)
+    return settings
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read the config {path}: {error.strerror}") from None
+    try:
+        data = yaml.safe_load(text) if path.suffix in (".yaml", ".yml") else tomllib.loads(text)
+    except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} is not valid {path.suffix.lstrip('.') or 'toml'}: {error}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} must hold a table of settings, not a {type(data).__name__}")
+    return data
+
+
+def variables() -> dict[str, tuple[str, ...]]:
+    """Every environment variable and the path of the setting it gives."""
+    names: dict[str, tuple[str, ...]] = {}
+    for field in msgspec.structs.fields(Settings):
+        if isinstance(field.type, type) and issubclass(field.type, _Section):
+            for inner in msgspec.structs.fields(field.type):
+                names[f"{PREFIX}{field.name}_{inner.name}".upper()] = (field.name, inner.name)
+        else:
+            names[f"{PREFIX}{field.name}".upper()] = (field.name,)
+    return names
+
+
+def _overlay(data: dict[str, Any], environ: Mapping[str, str]) -> None:
+    known = variables()
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name in ENVIRONMENT_ONLY or name.startswith("STREAMRANK_TEST_"):
+            continue
+        if name not in known:
+            raise ConfigError(f"{name} is set in the environment, but there is no such setting")
+        *sections, last = known[name]
+        target = data
+        for section in sections:
+            target = target.setdefault(section, {})
+        try:  # numbers, lists and tables are JSON; anything else is a plain string
+            target[last] = msgspec.json.decode(environ[name])
+        except msgspec.DecodeError:
+            target[last] = environ[name]
+
+
+def _check(settings: Settings) -> None:
+    positive = {
+        "commit_every": settings.commit_every,
+        "commit_ms": settings.commit_ms,
+        "events.max_bytes": settings.events.max_bytes,
+        "events.max_items": settings.events.max_items,
+        "join.window_ms": settings.join.window_ms,
+        "join.max_open": settings.join.max_open,
+        "join.max_ids": settings.join.max_ids,
+        "features.max_items": settings.features.max_items,
+        "judge.min_shuffled": settings.judge.min_shuffled,
+    }
+    for name, value in positive.items():
+        if value < 1:
+            raise ConfigError(f"{name} is {value}: it must be at least 1")
+    for name, value in {
+        "join.lateness_ms": settings.join.lateness_ms,
+        "join.settle_ms": settings.join.settle_ms,
+        "join.dedup_ms": settings.join.dedup_ms,
+        "features.click_rate_half_life_ms": settings.features.click_rate_half_life_ms,
+    }.items():
+        if value < 0:
+            raise ConfigError(f"{name} is {value}: it cannot be negative")
+    judge = settings.judge
+    if judge.theta is not None and not (judge.theta and all(0 < t <= 1 for t in judge.theta)):
+        raise ConfigError("judge.theta must be a list of numbers in (0, 1], one a rank, the first usually 1")
+    if judge.clip is None and judge.theta is not None:
+        raise ConfigError(
+            "judge.clip is off while judge.theta comes from the config: a wrong theta, unclipped, trains a "
+            "ranker worse than none. Set judge.clip (10 is the default), or drop judge.theta and show a share "
+            "of rankings shuffled, so that theta is measured."
+        )
+    if judge.clip is not None and judge.clip < 1:
+        raise ConfigError(f"judge.clip is {judge.clip}: the weight of a click is at least 1")
+    if any(not grade >= 0 for grade in judge.grades.values()):
+        raise ConfigError("judge.grades must be numbers from 0 up")
+    names = [model.name for model in settings.models]
+    if not names or len(set(names)) != len(names):
+        raise ConfigError(f"models need names, each its own; got {names}")
+    if any(not name or "/" in name for name in names):
+        raise ConfigError(f"a model's name is not empty and holds no '/'; got {names}")

@@ -1,0 +1,63 @@
+"""Every exception of streamrank.
+
+StreamrankError
+├── ConfigError        a setting is wrong: nothing was started
+├── MalformedEvent     a record cannot become an event: it goes to the dead letters
+├── SourceError        a log or topic cannot be read
+├── DivergedError      a learner met a step that is not finite: its state is as before that step
+└── StoreError         the state could not be read or written
+    ├── Fenced         another process owns the shard now
+    ├── OffsetMismatch the store does not stand where this process believes
+    └── SnapshotError  a snapshot file is damaged, foreign or of an unknown format
+"""
+
+
+class StreamrankError(Exception):
+    """What the command line prints as one line, without a traceback."""
+
+
+class ConfigError(StreamrankError):
+    """A setting is unknown, of the wrong type or out of range."""
+
+
+class MalformedEvent(StreamrankError):
+    """A record that cannot become an event.
+
+    ``reason`` says what is wrong, ``where`` names the place inside the record (``$.items[0].id``),
+    ``fix`` what the sender can do. ``kind`` is a short stable word to count by, such as ``bad-type``.
+    """
+
+    def __init__(self, kind: str, reason: str, *, where: str = "$", fix: str = "") -> None:
+        self.kind, self.reason, self.where, self.fix = kind, reason, where, fix
+        super().__init__(f"{kind} at {where}: {reason}" + (f". {fix}" if fix else ""))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_malformed, (self.kind, self.reason, self.where, self.fix))
+
+
+def _malformed(kind: str, reason: str, where: str, fix: str) -> MalformedEvent:
+    return MalformedEvent(kind, reason, where=where, fix=fix)
+
+
+class SourceError(StreamrankError):
+    """A log cannot be opened, is not the log that was being read, or ends in the middle of a record."""
+
+
+class DivergedError(StreamrankError):
+    """A learner's step is not finite; the message names the learner and the parameter to lower first."""
+
+
+class StoreError(StreamrankError):
+    """The state could not be read or written."""
+
+
+class Fenced(StoreError):
+    """Another process acquired the shard after this one did; what this one holds in memory is void."""
+
+
+class OffsetMismatch(StoreError):
+    """The batch to commit does not start at the stored offset; memory is void, the store is the truth."""
+
+
+class SnapshotError(StoreError):
+    """A snapshot file is damaged, foreign, or of a format this version cannot read."""

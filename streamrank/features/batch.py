@@ -1,0 +1,172 @@
+"""The one array form that learners work on: rows in CSR, grouped into lists, with what the clicks say."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kernels.jit import jit
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Columns = npt.NDArray[np.int32]
+AnyArray = npt.NDArray[Any]
+
+# How the pairs of a list follow from its labels y and weights c.
+BY_LABEL = 0  # i beats j where y_i > y_j, with weight c_i
+EVERY_OTHER = 1  # i beats every other j where c_i > 0, with weight c_i (IPS: clicks on both sides cancel)
+EXPLICIT = 2  # the pairs are listed
+EXAMPLE = 4  # one scored row: a learner of pairs sets it against the last examples of its query
+SCORED = 3  # the label is y c (a click over its propensity); i beats j where y_i c_i > y_j c_j, with weight 1
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Lists, in the order in which they must be learnt.
+
+    Row r holds columns ``indices[indptr[r]:indptr[r+1]]`` with ``values`` beside them; list q holds rows
+    ``lists[q]:lists[q+1]``; ``better`` and ``worse`` of explicit pairs count rows from the start of their
+    list. A row whose weight c is 0 is never the better one, so a list can be learnt click by click.
+    """
+
+    indptr: Ints
+    indices: Columns
+    values: Floats
+    lists: Ints
+    y: Floats
+    c: Floats
+    mode: npt.NDArray[np.int8]
+    pairs: Ints  # explicit pairs of list q: pairs[q]:pairs[q+1]
+    better: Columns
+    worse: Columns
+    pair_c: Floats
+    queries: tuple[str, ...]
+
+    @property
+    def n_lists(self) -> int:
+        """How many lists."""
+        return len(self.lists) - 1
+
+    @property
+    def n_columns(self) -> int:
+        """One more than the largest column named."""
+        return int(self.indices.max()) + 1 if len(self.indices) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The feature rows of one list. Dense (``indptr`` is None): every row has the same `columns`."""
+
+    n: int
+    columns: Columns
+    values: Floats
+    indptr: Ints | None = None
+
+
+def sparse_rows(rows: Sequence[Mapping[int, float]]) -> Rows:
+    """Rows given as column -> value, in the order of each mapping."""
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=indptr[1:])
+    return Rows(
+        n=len(rows),
+        columns=np.array([column for row in rows for column in row], dtype=np.int32),
+        values=np.array([value for row in rows for value in row.values()], dtype=np.float64),
+        indptr=indptr,
+    )
+
+
+class BatchBuilder:
+    """Collects lists, then makes one `Batch` of them."""
+
+    def __init__(self) -> None:
+        self._rows: list[Rows] = []
+        self._y: list[float] = []
+        self._c: list[float] = []
+        self._mode: list[int] = []
+        self._queries: list[str] = []
+        self._pairs: list[tuple[int, int, float]] = []
+        self._pair_ends: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(
+        self,
+        rows: Rows,
+        y: Sequence[float],
+        c: Sequence[float],
+        mode: int = BY_LABEL,
+        pairs: Sequence[tuple[int, int, float]] = (),
+        query: str = "",
+    ) -> None:
+        """Append a list: rows, labels, weights, and, in mode EXPLICIT, its pairs (better, worse, weight)."""
+        self._rows.append(rows)
+        self._y += y
+        self._c += c
+        self._mode.append(mode)
+        self._queries.append(query)
+        self._pairs += pairs
+        self._pair_ends.append(len(self._pairs))
+
+    def build(self) -> Batch:
+        """All that was added, in order."""
+        rows = self._rows
+        sizes = np.array([r.n for r in rows], dtype=np.int64)
+        lists = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=lists[1:])
+        values = _joined([r.values for r in rows], np.float64)
+        indptr, indices = expand(
+            sizes,
+            np.array([r.indptr is None for r in rows], dtype=np.bool_),
+            np.array([len(r.columns) for r in rows], dtype=np.int64),
+            _joined([r.columns for r in rows], np.int32),
+            _joined([r.indptr for r in rows if r.indptr is not None], np.int64),
+            len(values),
+        )
+        pairs = np.array(self._pairs, dtype=np.float64).reshape(-1, 3)
+        return Batch(
+            indptr=indptr,
+            indices=indices,
+            values=values,
+            lists=lists,
+            y=np.array(self._y, dtype=np.float64),
+            c=np.array(self._c, dtype=np.float64),
+            mode=np.array(self._mode, dtype=np.int8),
+            pairs=np.array([0, *self._pair_ends], dtype=np.int64),
+            better=pairs[:, 0].astype(np.int32),
+            worse=pairs[:, 1].astype(np.int32),
+            pair_c=np.ascontiguousarray(pairs[:, 2]),
+            queries=tuple(self._queries),
+        )
+
+
+def _joined(parts: list[Any], dtype: type[np.generic]) -> AnyArray:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+@jit
+def expand(
+    sizes: Ints, dense: npt.NDArray[np.bool_], n_columns: Ints, columns: Columns, indptrs: Ints, n_values: int
+) -> tuple[Ints, Columns]:
+    """Row borders and columns of all lists in CSR; a dense list names its columns once, here they repeat."""
+    indptr = np.zeros(sizes.sum() + 1, dtype=np.int64)
+    indices = np.empty(n_values, dtype=np.int32)
+    r = at = column_at = indptr_at = 0
+    for q in range(len(sizes)):
+        if dense[q]:
+            for _ in range(sizes[q]):
+                indices[at : at + n_columns[q]] = columns[column_at : column_at + n_columns[q]]
+                at += n_columns[q]
+                r += 1
+                indptr[r] = at
+        else:
+            indices[at : at + n_columns[q]] = columns[column_at : column_at + n_columns[q]]
+            for k in range(1, sizes[q] + 1):
+                r += 1
+                indptr[r] = at + indptrs[indptr_at + k]
+            at += n_columns[q]
+            indptr_at += sizes[q] + 1
+        column_at += n_columns[q]
+    return indptr, indices

@@ -1,0 +1,87 @@
+"""What is known of each item: the fields of its metadata events, the latest of each by event time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..events.types import ItemMetadata, Value
+
+MAX_FIELDS = 1000
+
+Fields = dict[str, tuple[int, Value]]  # name -> (time, value)
+
+
+class Items:
+    """Fields by name of the last `limit` items described; the one least recently described goes first.
+
+    Of an item at most 1000 fields are kept; the one described longest ago, by event time, goes first.
+
+    >>> from streamrank.events.types import Field
+    >>> items = Items(limit=10)
+    >>> for time_ms, price in ((50, 9.5), (40, 8.0)):
+    ...     fields = [Field("price", price)]
+    ...     gone = items.describe(ItemMetadata(id="m", timestamp=time_ms, item="a", fields=fields))
+    >>> items["a"]
+    {'price': (50, 9.5)}
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._items: dict[
+            str, tuple[int, Fields]
+        ] = {}  # id -> (tick, fields); least recently described first
+        self._tick = 0
+        self._touched: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, item: str) -> bool:
+        return item in self._items
+
+    def __getitem__(self, item: str) -> Fields:
+        return self._items[item][1]
+
+    def describe(self, event: ItemMetadata) -> str | None:
+        """Take in an item's metadata; returns the item that had to go to make room, if any."""
+        _, fields = self._items.pop(event.item, (0, {}))
+        for field in event.fields:
+            if field.name not in fields or fields[field.name][0] <= event.time_ms:
+                fields[field.name] = (event.time_ms, field.value)
+        while len(fields) > MAX_FIELDS:
+            del fields[min(fields, key=lambda name: (fields[name][0], name))]
+        self._tick += 1
+        self._items[event.item] = (self._tick, fields)
+        self._touched.add(event.item)
+        if len(self._items) <= self.limit:
+            return None
+        oldest = next(iter(self._items))
+        del self._items[oldest]
+        self._touched.add(oldest)
+        return oldest
+
+    def to_state(self) -> dict[str, list[Any]]:
+        """One entry an item."""
+        return {item: _entry(*entry) for item, entry in self._items.items()}
+
+    def from_state(self, state: Mapping[str, Any]) -> None:
+        """Take up what `to_state` gave."""
+        entries = sorted((int(tick), item, fields) for item, (tick, fields) in state.items())
+        self._items = {
+            item: (tick, {name: (int(time), value) for name, (time, value) in fields.items()})
+            for tick, item, fields in entries
+        }
+        self._tick = entries[-1][0] if entries else 0
+        self._touched.clear()
+
+    def dirty(self) -> dict[str, list[Any] | None]:
+        """Entries that changed since the last call; None for what is gone."""
+        changed = {
+            item: _entry(*self._items[item]) if item in self._items else None
+            for item in sorted(self._touched)
+        }
+        self._touched.clear()
+        return changed
+
+
+def _entry(tick: int, fields: Fields) -> list[Any]:
+    return [tick, {name: list(timed) for name, timed in fields.items()}]

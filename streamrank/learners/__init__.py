@@ -1,0 +1,1 @@
+"""Learners with river's habits, one file each, all above one array interface."""

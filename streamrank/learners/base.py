@@ -1,0 +1,151 @@
+"""What every feature ranker is: river's habits above, one array interface below."""
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import river.base
+
+from ..features.batch import BY_LABEL, EXAMPLE, Batch, BatchBuilder, Floats, Ints, sparse_rows
+from ..features.columns import Vocabulary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Features = Mapping[str, float]
+StateEntries = dict[str, Any]  # name -> array, number, text or list of them: what a store can keep
+
+
+class Ranker(river.base.MiniBatchRegressor):
+    """A learner of scores that order the items of a query.
+
+    It learns from scored examples (`learn_one`), preferences (`learn_pair`) and judged lists (`learn_list`);
+    all three become a `Batch` for `learn_batch`, which does the work, so a batch of many is the same bits as
+    one at a time. Names become columns in order of appearance, those of one example sorted, so the order of
+    a dict's keys changes nothing. Predicting changes nothing at all.
+    """
+
+    def __init__(self) -> None:
+        # what is learnt stays private: it is reached through to_state
+        self._columns = Vocabulary(limit=1 << 26)
+
+    # -- the array interface: what a learner must define ---------------------------------------------------
+
+    @abc.abstractmethod
+    def learn_batch(self, batch: Batch) -> Floats:
+        """Learn each list in order; returns the score each row had just before its list was learnt."""
+
+    @abc.abstractmethod
+    def scores(self, batch: Batch) -> Floats:
+        """The score of each row as served now; changes nothing."""
+
+    @abc.abstractmethod
+    def explain_columns(self, batch: Batch) -> Floats:
+        """The share of each stored value of `batch` in its row's score (their sum, for a linear learner)."""
+
+    @abc.abstractmethod
+    def to_state(self) -> StateEntries:
+        """All that was learnt, by name. Arrays are the learner's own memory: copy before changing them."""
+
+    @abc.abstractmethod
+    def from_state(self, state: Mapping[str, Any]) -> None:
+        """Take up a saved state; the parameters are this learner's own."""
+
+    @abc.abstractmethod
+    def dirty(self) -> dict[str, list[int] | None]:
+        """Names whose entry changed since the last call: which blocks of 4096, or None for the whole.
+
+        A name that is not in `to_state` any more is gone.
+        """
+
+    @abc.abstractmethod
+    def merge(self, other: Self, columns: Ints | None = None) -> None:
+        """Take in what another shard of the same model learnt.
+
+        ``columns[j]`` is the column here of the other's column j; without it the dict interface's names are
+        matched, or, where none are used, columns are the same on both sides.
+        """
+
+    # -- river's interface ---------------------------------------------------------------------------------
+
+    def learn_one(self, x: Features, y: float, query: str = "") -> None:  # type: ignore[override]
+        """Learn one scored example of a query."""
+        self._learn([self._row(x)], [y], [1.0], EXAMPLE, query)
+
+    def learn_pair(self, better: Features, worse: Features, weight: float = 1.0) -> None:
+        """Learn that one item is better than another: a list of two."""
+        self._learn([self._row(better), self._row(worse)], [1.0, 0.0], [weight, weight], BY_LABEL, "")
+
+    def learn_list(
+        self,
+        xs: Sequence[Features],
+        ys: Sequence[float],
+        query: str = "",
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        """Learn a judged list: items, their labels, and the weight of each where it is the better one."""
+        if len(xs) != len(ys) or (weights is not None and len(weights) != len(xs)):
+            raise ValueError(
+                f"a list of {len(xs)} items came with {len(ys)} labels"
+                + (f" and {len(weights)} weights" if weights is not None else "")
+            )
+        c = [1.0] * len(xs) if weights is None else list(weights)
+        self._learn([self._row(x) for x in xs], list(ys), c, BY_LABEL, query)
+
+    def learn_many(self, X: "pd.DataFrame", y: "pd.Series[Any]") -> None:
+        """Learn each row of a frame as an example of the global query, in order."""
+        for x, target in zip(_records(X), y, strict=True):
+            self.learn_one(x, float(target))
+
+    def predict_one(self, x: Features) -> float:  # type: ignore[override]
+        """The score of an item; unknown names count nothing."""
+        return float(self.scores(self._known([x]))[0])
+
+    def predict_many(self, X: "pd.DataFrame") -> "pd.Series[Any]":
+        """The scores of the rows of a frame."""
+        import pandas as pd  # optional, as in river: whoever passes a frame has it
+
+        return pd.Series(self.scores(self._known(_records(X))), index=X.index, name="score", dtype=float)
+
+    def rank(self, xs: Sequence[Features]) -> list[int]:
+        """The indices of `xs`, best first; ties keep their order."""
+        return [int(i) for i in np.argsort(-self.scores(self._known(xs)), kind="stable")]
+
+    def explain(self, x: Features) -> dict[str, float]:
+        """Each feature's share of the score of `x`, largest first."""
+        batch = self._known([x])
+        shares = self.explain_columns(batch)
+        named = [
+            (self._columns.name(int(j)), float(share)) for j, share in zip(batch.indices, shares, strict=True)
+        ]
+        return dict(sorted(named, key=lambda pair: (-abs(pair[1]), pair[0])))
+
+    # -- dicts to arrays -----------------------------------------------------------------------------------
+
+    def _learn(
+        self, xs: list[dict[int, float]], y: list[float], c: list[float], mode: int, query: str
+    ) -> None:
+        builder = BatchBuilder()
+        builder.add(sparse_rows(xs), y, c, mode, query=query)
+        self.learn_batch(builder.build())
+
+    def _row(self, x: Features) -> dict[int, float]:
+        # sorted: names new in this example get their columns in an order of their own, not the dict's
+        columns = self._columns
+        return dict(sorted((columns.add(name), float(x[name])) for name in sorted(x)))
+
+    def _known(self, xs: Sequence[Features]) -> Batch:
+        find = self._columns.find
+        rows = [
+            dict(sorted((j, float(v)) for j, v in ((find(name), x[name]) for name in x) if j >= 0))
+            for x in xs
+        ]
+        builder = BatchBuilder()
+        builder.add(sparse_rows(rows), [0.0] * len(xs), [0.0] * len(xs))
+        return builder.build()
+
+
+def _records(X: "pd.DataFrame") -> list[dict[str, float]]:
+    names = [str(name) for name in X.columns]
+    return [dict(zip(names, row, strict=True)) for row in X.to_numpy().tolist()]

@@ -1,0 +1,30 @@
+"""Learners by the name a config gives them."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ConfigError
+from .base import Ranker
+from .ranknet import RankNet
+
+LEARNERS: dict[str, type[Ranker]] = {"ranknet": RankNet}
+
+
+def build(name: str, params: Mapping[str, Any]) -> Ranker:
+    """A learner with its parameters, or `ConfigError` that says which there are.
+
+    >>> build("ranknet", {"rate": 0.05}).rate
+    0.05
+    """
+    if name not in LEARNERS:
+        raise ConfigError(f"there is no learner {name!r}; choose one of: {', '.join(sorted(LEARNERS))}")
+    known = inspect.signature(LEARNERS[name].__init__).parameters
+    for param in params:
+        if param not in known:
+            names = ", ".join(key for key in known if key != "self")
+            raise ConfigError(f"{name} has no parameter {param!r}; it has: {names}")
+    try:
+        return LEARNERS[name](**params)
+    except TypeError as error:
+        raise ConfigError(f"{name} cannot take {dict(params)}: {error}") from None

@@ -1,0 +1,1 @@
+"""The flow itself: a record enters, becomes preferences, is learnt, is stored."""
