@@ -1,1 +1,49 @@
-"""streamrank: streaming learning to rank."""
+"""streamrank: streaming learning to rank. The promised names; each is loaded when it is first asked for."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .config import Settings, load_settings
+    from .learners.base import Ranker
+    from .learners.ranknet import RankNet
+    from .metrics.running import DCG, MAP, MRR, NDCG, HitAt, ListRMS, PairwiseError, PrecisionAt, RecallAt
+    from .pipeline.flow import Flow
+    from .state import open_store
+
+__all__ = [
+    "DCG",
+    "MAP",
+    "MRR",
+    "NDCG",
+    "Flow",
+    "HitAt",
+    "ListRMS",
+    "PairwiseError",
+    "PrecisionAt",
+    "RankNet",
+    "Ranker",
+    "RecallAt",
+    "Settings",
+    "load_settings",
+    "open_store",
+]
+
+# river's metrics and numba take a second to load: `streamrank --help` should not wait for them
+_HOMES = {
+    "config": ("Settings", "load_settings"),
+    "learners.base": ("Ranker",),
+    "learners.ranknet": ("RankNet",),
+    "metrics.running": (
+        "DCG", "MAP", "MRR", "NDCG", "HitAt", "ListRMS", "PairwiseError", "PrecisionAt", "RecallAt",
+    ),
+    "pipeline.flow": ("Flow",),
+    "state": ("open_store",),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"streamrank.{module}"), name)
+    raise AttributeError(f"streamrank has no {name!r}; it has {', '.join(__all__)}")

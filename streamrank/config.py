@@ -74,7 +74,7 @@ class Settings(_Section, frozen=True):
     """Everything that can be set."""
 
     store: str = "sqlite:///streamrank.db"
-    commit_every: int = 1000  # events between commits, at most
+    commit_every: int = 10_000  # events between commits, at most
     commit_ms: int = 1000  # milliseconds between commits, at most
     events: EventSettings = EventSettings()
     join: JoinSettings = JoinSettings()
@@ -177,8 +177,8 @@ def _check(settings: Settings) -> None:
     if judge.clip is None and judge.theta is not None:
         raise ConfigError(
             "judge.clip is off while judge.theta comes from the config: a wrong theta, unclipped, trains a "
-            "ranker worse than none. Set judge.clip (10 is the default), or drop judge.theta and show a share "
-            "of rankings shuffled, so that theta is measured."
+            "ranker worse than none. Set judge.clip (10 is the default), or drop judge.theta and show some "
+            "rankings shuffled, so that theta is measured."
         )
     if judge.clip is not None and judge.clip < 1:
         raise ConfigError(f"judge.clip is {judge.clip}: the weight of a click is at least 1")

@@ -43,10 +43,6 @@ class SourceError(StreamrankError):
     """A log cannot be opened, is not the log that was being read, or ends in the middle of a record."""
 
 
-class DivergedError(StreamrankError):
-    """A learner's step is not finite; the message names the learner and the parameter to lower first."""
-
-
 class StoreError(StreamrankError):
     """The state could not be read or written."""
 

@@ -17,6 +17,7 @@ from streamrank.events.types import (
     Interaction,
     Item,
     ItemMetadata,
+    PackedLists,
     PackedRanking,
     Preference,
     Ranking,
@@ -36,7 +37,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def check(event: Event, limits: Limits) -> None:
-    """Raise `MalformedEvent` at the first thing that is wrong. Of a packed ranking: all but its arrays."""
+    """Raise `MalformedEvent` at the first thing that is wrong. Of a packed event: all but its arrays."""
     kind, longest = type(event), limits.max_name_chars
     for name in _names_of[kind](event):
         if name is not None and not 0 < len(name) <= longest:
@@ -69,6 +70,12 @@ def _packed(event: PackedRanking, limits: Limits) -> None:
     _fair(event.fair_pairs)
 
 
+def _lists(event: PackedLists, limits: Limits) -> None:
+    for k, query in enumerate(event.queries or ()):
+        if len(query) > limits.max_name_chars:
+            _name(query, f"$.queries[{k}]", limits)
+
+
 def _with_fields(event: Ranking | Interaction | ItemMetadata | UserMetadata, limits: Limits) -> None:
     if event.fields:
         _fields(event.fields, limits)
@@ -90,6 +97,7 @@ def _example(event: Example, limits: Limits) -> None:
 _NAMES: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Ranking: (("id",), ("user", "session", "query", "model")),
     PackedRanking: (("id",), ("user", "session", "query", "model")),
+    PackedLists: (("id",), ()),
     Interaction: (("id", "item", "type"), ("ranking", "user", "session")),
     ItemMetadata: (("id", "item"), ()),
     UserMetadata: (("id", "user"), ()),
@@ -100,6 +108,7 @@ _names_of = {kind: attrgetter(*required, *optional) for kind, (required, optiona
 _REST: dict[type, Callable[[Any, Limits], None]] = {
     Ranking: _ranking,
     PackedRanking: _packed,
+    PackedLists: _lists,
     Interaction: _with_fields,
     ItemMetadata: _with_fields,
     UserMetadata: _with_fields,

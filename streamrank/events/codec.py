@@ -9,7 +9,7 @@ import msgspec
 
 from streamrank.errors import ConfigError, MalformedEvent
 from streamrank.events.checks import Limits, check
-from streamrank.events.packed import ColumnNames, check_arrays, pack
+from streamrank.events.packed import ColumnNames, check_arrays, check_lists, pack
 from streamrank.events.refusals import refusal, shown, under
 from streamrank.events.stamps import to_ms
 from streamrank.events.types import (
@@ -17,6 +17,7 @@ from streamrank.events.types import (
     Example,
     Interaction,
     ItemMetadata,
+    PackedLists,
     PackedRanking,
     Preference,
     Ranking,
@@ -142,6 +143,8 @@ class Decoder:
             check(event, self._limits)
             if type(event) is PackedRanking:
                 check_arrays(event, self.columns(event.columns))
+            elif type(event) is PackedLists:
+                check_lists(event, self.columns(event.columns), self.max_items)
         except MalformedEvent as error:
             return under(error, "$")
         except _UNREADABLE as error:
@@ -171,9 +174,9 @@ class Decoder:
 
 
 def encode_json(event: Event) -> bytes:
-    """One JSON object; the timestamp is written as an integer. A packed ranking has no JSON form."""
-    if isinstance(event, PackedRanking):
-        reason = "a packed ranking has no JSON form"
+    """One JSON object; the timestamp is written as an integer. A packed event has no JSON form."""
+    if isinstance(event, PackedRanking | PackedLists):
+        reason = "a packed event has no JSON form"
         raise MalformedEvent("bad-shape", reason, fix="Use encode_msgpack")
     return msgspec.json.encode(_stamped(event))
 

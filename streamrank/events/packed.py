@@ -8,7 +8,7 @@ import numpy as np
 
 from streamrank.errors import MalformedEvent
 from streamrank.events.refusals import shown
-from streamrank.events.types import Item, PackedRanking, Ranking
+from streamrank.events.types import Item, PackedLists, PackedRanking, Ranking
 
 _decode_names = msgspec.msgpack.Decoder(list[str]).decode
 _F8, _F4 = np.dtype("<f8"), np.dtype("<f4")
@@ -83,6 +83,36 @@ def check_arrays(event: PackedRanking, names: tuple[str, ...]) -> None:
         _one_each(event.labels, n_items, "labels", -sys.float_info.max, sys.float_info.max, "finite")
     if event.propensities is not None:
         _one_each(event.propensities, n_items, "propensities", math.ulp(0.0), 1.0, "in (0, 1]")
+
+
+def check_lists(event: PackedLists, names: tuple[str, ...], max_items: int) -> None:
+    """Raise `MalformedEvent` unless sizes, labels and values fit each other and are sound."""
+    if len(event.sizes) % 4 or not event.sizes:
+        reason = f"{len(event.sizes)} bytes of sizes"
+        raise MalformedEvent(
+            "bad-shape", reason, where="$.sizes", fix="Send one int32 a list, one list or more"
+        )
+    sizes = np.frombuffer(event.sizes, "<i4")
+    if sizes.min() < 1 or sizes.max() > max_items:
+        reason = f"a list of {int(sizes.min() if sizes.min() < 1 else sizes.max())} rows"
+        fix = f"Send lists of 1 to {max_items} rows"
+        raise MalformedEvent("out-of-range", reason, where="$.sizes", fix=fix)
+    rows = int(sizes.sum(dtype=np.int64))
+    cells = rows * len(names)
+    width = {8 * rows: 8, 4 * rows: 4}.get(len(event.labels), 0)
+    if not width or len(event.values) != width * cells:
+        reason = f"{len(event.labels)} bytes of labels and {len(event.values)} of values for {rows} rows"
+        fix = f"Send {8 * rows} and {8 * cells} bytes (float64), or {4 * rows} and {4 * cells} (float32)"
+        raise MalformedEvent("bad-shape", reason, where="$.labels", fix=fix)
+    wide = _F8 if width == 8 else _F4
+    if not np.isfinite(np.frombuffer(event.labels, wide)).all():
+        raise MalformedEvent("not-finite", "a label is not finite", where="$.labels", fix="Send numbers")
+    if np.isinf(np.frombuffer(event.values, wide)).any():
+        fix = "Send NaN for a missing value"
+        raise MalformedEvent("not-finite", "a value is infinite", where="$.values", fix=fix)
+    if event.queries is not None and len(event.queries) != len(sizes):
+        reason = f"{len(event.queries)} queries for {len(sizes)} lists"
+        raise MalformedEvent("bad-shape", reason, where="$.queries", fix="Send one for each list, or none")
 
 
 def _one_each(numbers: list[float], n_items: int, member: str, low: float, high: float, allowed: str) -> None:

@@ -16,7 +16,7 @@ AnyArray = npt.NDArray[Any]
 
 # How the pairs of a list follow from its labels y and weights c.
 BY_LABEL = 0  # i beats j where y_i > y_j, with weight c_i
-EVERY_OTHER = 1  # i beats every other j where c_i > 0, with weight c_i (IPS: clicks on both sides cancel)
+EVERY_OTHER = 1  # i with y_i > 0 beats every other j, with weight c_i (IPS: clicks on both sides cancel)
 EXPLICIT = 2  # the pairs are listed
 EXAMPLE = 4  # one scored row: a learner of pairs sets it against the last examples of its query
 SCORED = 3  # the label is y c (a click over its propensity); i beats j where y_i c_i > y_j c_j, with weight 1
@@ -82,6 +82,7 @@ class BatchBuilder:
 
     def __init__(self) -> None:
         self._rows: list[Rows] = []
+        self._sizes: list[int] = []
         self._y: list[float] = []
         self._c: list[float] = []
         self._mode: list[int] = []
@@ -90,7 +91,7 @@ class BatchBuilder:
         self._pair_ends: list[int] = []
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._sizes)
 
     def add(
         self,
@@ -103,6 +104,7 @@ class BatchBuilder:
     ) -> None:
         """Append a list: rows, labels, weights, and, in mode EXPLICIT, its pairs (better, worse, weight)."""
         self._rows.append(rows)
+        self._sizes.append(rows.n)
         self._y += y
         self._c += c
         self._mode.append(mode)
@@ -110,15 +112,25 @@ class BatchBuilder:
         self._pairs += pairs
         self._pair_ends.append(len(self._pairs))
 
+    def add_block(self, rows: Rows, sizes: Ints, labels: Floats, queries: Sequence[str]) -> None:
+        """Append many labelled lists at once; `rows` are those of all of them."""
+        n = len(sizes)
+        self._rows.append(rows)
+        self._sizes += sizes.tolist()
+        self._y += labels.tolist()
+        self._c += [1.0] * rows.n
+        self._mode += [BY_LABEL] * n
+        self._queries += queries
+        self._pair_ends += [len(self._pairs)] * n
+
     def build(self) -> Batch:
         """All that was added, in order."""
         rows = self._rows
-        sizes = np.array([r.n for r in rows], dtype=np.int64)
-        lists = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum(sizes, out=lists[1:])
+        lists = np.zeros(len(self._sizes) + 1, dtype=np.int64)
+        np.cumsum(self._sizes, out=lists[1:])
         values = _joined([r.values for r in rows], np.float64)
         indptr, indices = expand(
-            sizes,
+            np.array([r.n for r in rows], dtype=np.int64),
             np.array([r.indptr is None for r in rows], dtype=np.bool_),
             np.array([len(r.columns) for r in rows], dtype=np.int64),
             _joined([r.columns for r in rows], np.int32),

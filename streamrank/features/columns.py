@@ -16,6 +16,10 @@ class Columns(Protocol):
         """The column of `name`, given one if it is new; -1 when there is no room."""
         ...
 
+    def add_part(self, name: str) -> int:
+        """As `add`, for one value of many that a field can have; such names may not take all the room."""
+        ...
+
     def find(self, name: str) -> int:
         """The column of `name`, -1 if it has none; changes nothing."""
         ...
@@ -40,15 +44,21 @@ class Columns(Protocol):
 class Vocabulary:
     """The first `limit` names get a column each, in order of appearance; later ones are dropped and counted.
 
-    >>> columns = Vocabulary(limit=2)
-    >>> [columns.add(name) for name in ("price", "age", "price", "size")]
-    [0, 1, 0, -1]
+    A quarter of the room is kept for whole fields: words and categories (`add_part`) may not crowd out
+    numbers that appear later.
+
+    >>> columns = Vocabulary(limit=4)
+    >>> [columns.add_part(name) for name in ("colour=red", "colour=blue", "title:shoe", "title:hat")]
+    [0, 1, 2, -1]
+    >>> [columns.add(name) for name in ("price", "price", "age")]
+    [3, 3, -1]
     """
 
     def __init__(self, limit: int = 1000) -> None:
         if limit < 1:
             raise ConfigError(f"features.columns is {limit}: a vocabulary needs room for at least one column")
         self.limit = limit
+        self._part_limit = limit - limit // 4
         self._columns: dict[str, int] = {}
         self._names: list[str] = []
         self._saved = 0
@@ -61,6 +71,11 @@ class Vocabulary:
             column = self._columns[name] = len(self._names)
             self._names.append(name)
         return column
+
+    def add_part(self, name: str) -> int:
+        if len(self._names) >= self._part_limit:
+            return self._columns.get(name, -1)
+        return self.add(name)
 
     def find(self, name: str) -> int:
         return self._columns.get(name, -1)
@@ -112,7 +127,7 @@ class Hashed:
             self._known[name] = column
         return column
 
-    find = add
+    find = add_part = add
 
     def name(self, column: int) -> str:
         for name, known in self._known.items():

@@ -1,6 +1,7 @@
 """What is known of each item: the fields of its metadata events, the latest of each by event time."""
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..events.types import ItemMetadata, Value
@@ -26,14 +27,16 @@ class Items:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._items: dict[
-            str, tuple[int, Fields]
-        ] = {}  # id -> (tick, fields); least recently described first
+        # id -> (tick, fields); least recently described first
+        self._items: OrderedDict[str, tuple[int, Fields]] = OrderedDict()
         self._tick = 0
         self._touched: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
 
     def __contains__(self, item: str) -> bool:
         return item in self._items
@@ -46,7 +49,7 @@ class Items:
         _, fields = self._items.pop(event.item, (0, {}))
         for field in event.fields:
             if field.name not in fields or fields[field.name][0] <= event.time_ms:
-                fields[field.name] = (event.time_ms, field.value)
+                fields[field.name] = (event.time_ms, _storable(field.value))
         while len(fields) > MAX_FIELDS:
             del fields[min(fields, key=lambda name: (fields[name][0], name))]
         self._tick += 1
@@ -54,8 +57,7 @@ class Items:
         self._touched.add(event.item)
         if len(self._items) <= self.limit:
             return None
-        oldest = next(iter(self._items))
-        del self._items[oldest]
+        oldest, _ = self._items.popitem(last=False)
         self._touched.add(oldest)
         return oldest
 
@@ -66,10 +68,10 @@ class Items:
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave."""
         entries = sorted((int(tick), item, fields) for item, (tick, fields) in state.items())
-        self._items = {
-            item: (tick, {name: (int(time), value) for name, (time, value) in fields.items()})
+        self._items = OrderedDict(
+            (item, (tick, {name: (int(time), value) for name, (time, value) in fields.items()}))
             for tick, item, fields in entries
-        }
+        )
         self._tick = entries[-1][0] if entries else 0
         self._touched.clear()
 
@@ -81,6 +83,13 @@ class Items:
         }
         self._touched.clear()
         return changed
+
+
+def _storable(value: Value) -> Value:
+    """Whole numbers of any length are floats from here on: a store takes 64 bits."""
+    if isinstance(value, list):
+        return [float(part) if type(part) is int else part for part in value]
+    return float(value) if type(value) is int else value
 
 
 def _entry(tick: int, fields: Fields) -> list[Any]:

@@ -1,5 +1,6 @@
 """The click-through rate of each item, decayed in event time."""
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,22 +26,29 @@ class ClickRates:
     def __init__(self, half_life_ms: int, limit: int) -> None:
         self.half_life_ms, self.limit = half_life_ms, limit
         # id -> (tick, time, clicks, shown); least recently shown or clicked first
-        self._items: dict[str, tuple[int, int, float, float]] = {}
+        self._items: OrderedDict[str, tuple[int, int, float, float]] = OrderedDict()
         self._tick = 0
         self._touched: set[str] = set()
 
     def shown(self, items: Sequence[str], time_ms: int, *, learn: bool) -> list[float]:
         """The rates as they were before this showing, which is then counted."""
         rates, entries = [], []
+        known, half_life_ms = self._items.get, self.half_life_ms
         for item in items:
-            _, then, clicks, shown = self._items.get(item, (0, time_ms, 0.0, 0.0))
-            now = max(time_ms, then)
-            left = 0.5 ** ((now - then) / self.half_life_ms)
-            rates.append((clicks * left + PRIOR_CLICKS) / (shown * left + PRIOR_SHOWN))
-            entries.append((item, now, clicks * left, shown * left + 1.0))
+            entry = known(item)
+            if entry is None:
+                rates.append(PRIOR_CLICKS / PRIOR_SHOWN)
+                entries.append((item, time_ms, 0.0, 1.0))
+            else:
+                _, then, clicks, shown = entry
+                if time_ms > then:
+                    left = 0.5 ** ((time_ms - then) / half_life_ms)
+                    clicks, shown, then = clicks * left, shown * left, time_ms
+                rates.append((clicks + PRIOR_CLICKS) / (shown + PRIOR_SHOWN))
+                entries.append((item, then, clicks, shown + 1.0))
         if learn:  # only now: what goes to make room may stand further down this list
-            for entry in entries:
-                self._put(*entry)
+            for new in entries:
+                self._put(*new)
         return rates
 
     def clicked(self, item: str, time_ms: int) -> None:
@@ -53,13 +61,11 @@ class ClickRates:
 
     def _put(self, item: str, time_ms: int, clicks: float, shown: float) -> None:
         self._tick += 1
-        self._items.pop(item, None)  # to the end: the dict is kept in order of use
         self._items[item] = (self._tick, time_ms, clicks, shown)
+        self._items.move_to_end(item)
         self._touched.add(item)
         if len(self._items) > self.limit:
-            oldest = next(iter(self._items))
-            del self._items[oldest]
-            self._touched.add(oldest)
+            self._touched.add(self._items.popitem(last=False)[0])
 
     def to_state(self) -> dict[str, list[Any]]:
         """One entry an item."""
@@ -68,7 +74,9 @@ class ClickRates:
     def from_state(self, state: Mapping[str, Sequence[Any]]) -> None:
         """Take up what `to_state` gave."""
         entries = sorted((tuple(entry), item) for item, entry in state.items())
-        self._items = {item: (int(e[0]), int(e[1]), float(e[2]), float(e[3])) for e, item in entries}
+        self._items = OrderedDict(
+            (item, (int(e[0]), int(e[1]), float(e[2]), float(e[3]))) for e, item in entries
+        )
         self._tick = int(entries[-1][0][0]) if entries else 0
         self._touched.clear()
 

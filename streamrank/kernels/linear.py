@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.uint8]
+Counts = npt.NDArray[np.int32]
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 LARGEST = 1.7e308  # a score beyond is cut, so that a ranking always has an order
@@ -33,7 +34,8 @@ class Weights(NamedTuple):
     m2: Floats
     average: Floats  # as of step `last`
     last: Ints  # the step that moved it last; 0 never
-    seen: Ints  # how many values, and their sums about the first one, for the scale
+    seen: Ints  # how many values, and their sums about the first one, for the scale; where a list holds
+    #             the column in some rows only, the others count as 0, which is how they are scored
     pivot: Floats
     total: Floats
     square: Floats
@@ -45,7 +47,7 @@ class Scratch(NamedTuple):
     inverse: Floats  # 1/scale of each column
     gradient: Floats
     bulk: Floats  # the sizes of the gradient's terms
-    mark: Flags  # 1 while a column is in the list at hand
+    held: Counts  # rows of the list at hand that hold the column
     dirty: Flags  # 1 for each block that changed since the last commit
 
 
@@ -168,7 +170,7 @@ def learn_lists(
     """
     w, m1, m2, average, last = weights.w, weights.m1, weights.m2, weights.average, weights.last
     inverse, gradient, bulk = scratch.inverse, scratch.gradient, scratch.bulk
-    mark, dirty = scratch.mark, scratch.dirty
+    held, dirty = scratch.held, scratch.dirty
     for q in range(len(lists) - 1):
         first, end = lists[q], lists[q + 1]
         begin, stop = indptr[first], indptr[end]
@@ -188,11 +190,11 @@ def learn_lists(
         n_touched = 0
         for k in range(begin, stop):
             j = indices[k]
-            if mark[j] == 0:
-                mark[j] = 1
+            if held[j] == 0:
                 gradient[j] = bulk[j] = 0.0
                 touched[n_touched] = j
                 n_touched += 1
+            held[j] += 1
             if scale:  # (2)
                 if weights.seen[j] == 0:
                     weights.pivot[j] = values[k]
@@ -204,6 +206,11 @@ def learn_lists(
             for k in range(n_touched):
                 j = touched[k]
                 dirty[j >> BLOCK_BITS] = 1
+                if held[j] < end - first:
+                    zeros = end - first - held[j]
+                    weights.seen[j] += zeros
+                    weights.total[j] -= zeros * weights.pivot[j]
+                    weights.square[j] += zeros * weights.pivot[j] * weights.pivot[j]
                 inverse[j] = inverse_scale(
                     weights.seen[j], weights.pivot[j], weights.total[j], weights.square[j]
                 )
@@ -213,9 +220,7 @@ def learn_lists(
                 j = indices[k]
                 s[r - first] += w[j] * (values[k] * inverse[j])
         ds = np.empty(end - first)
-        ranknet_slope(
-            s, y[first:end], c[first:end], mode[q], better[a:b], worse[a:b], pair_c[a:b], ds
-        )  # (4)
+        ranknet_slope(s, y[first:end], c[first:end], mode[q], better[a:b], worse[a:b], pair_c[a:b], ds)  # (4)
         for r in range(first, end):  # (5)
             slope = ds[r - first]
             if slope != 0.0:
@@ -249,5 +254,5 @@ def learn_lists(
                 average[j] += move * (w[j] - average[j])
                 last[j] = step
         for k in range(n_touched):
-            mark[touched[k]] = 0
+            held[touched[k]] = 0
     return step, refused

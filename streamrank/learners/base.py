@@ -133,7 +133,8 @@ class Ranker(river.base.MiniBatchRegressor):
     def _row(self, x: Features) -> dict[int, float]:
         # sorted: names new in this example get their columns in an order of their own, not the dict's
         columns = self._columns
-        return dict(sorted((columns.add(name), float(x[name])) for name in sorted(x)))
+        rows = ((columns.add(name), float(x[name])) for name in sorted(x))
+        return dict(sorted(row for row in rows if row[0] >= 0))
 
     def _known(self, xs: Sequence[Features]) -> Batch:
         find = self._columns.find

@@ -26,7 +26,7 @@ class LinearRanker(Ranker):
         Divide each column by its running spread, so that prices in thousands and rates below one learn alike.
     """
 
-    def __init__(self, rate: float = 0.03, horizon: int = 1000, scale: bool = True) -> None:
+    def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True) -> None:
         super().__init__()
         if not rate > 0:
             raise ConfigError(f"rate is {rate}: a step size must be above 0 (0.03 is the default)")
@@ -196,7 +196,7 @@ def _scratch(weights: Weights) -> Scratch:
         inverse=inverse_scales(weights),
         gradient=np.zeros(size),
         bulk=np.zeros(size),
-        mark=np.zeros(size, dtype=np.uint8),
+        held=np.zeros(size, dtype=np.int32),
         dirty=np.zeros(-(-size // (1 << BLOCK_BITS)), dtype=np.uint8),
     )
 

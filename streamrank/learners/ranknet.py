@@ -4,12 +4,12 @@ from .linear import LinearRanker
 
 
 class RankNet(LinearRanker):
-    """One Adam step a list on the mean pairwise logistic loss.
+    """One Adam step a list on the pairwise logistic loss.
 
-    With s = w'x and P the pairs of the list (i better than j, weight c),
+    With s = w'x, m the items of the list and P its pairs (i better than j, weight c),
 
-        l(w) = (1/|P|) sum_P c log(1 + exp(s_j - s_i))                  (1)
-        g    = (1/|P|) sum_P c sigmoid(s_j - s_i) (x_j - x_i)           (2)   the gradient of (1)
+        l(w) = (1/m) sum_P c log(1 + exp(s_j - s_i))                    (1)
+        g    = (1/m) sum_P c sigmoid(s_j - s_i) (x_j - x_i)             (2)   the gradient of (1)
         w   <- Adam(w, g),   v <- v + a (w - v)                         (3)   v is served
 
     with a as in `streamrank.kernels.linear.decay`. A scored example is set against the last eight of its
@@ -27,7 +27,7 @@ class RankNet(LinearRanker):
 
     Examples
     --------
-    >>> ranker = RankNet(rate=0.1)
+    >>> ranker = RankNet()
     >>> for _ in range(20):
     ...     ranker.learn_pair(better={"fresh": 1.0, "price": 900.0}, worse={"fresh": 0.0, "price": 950.0})
     >>> ranker.rank([{"fresh": 0.0, "price": 940.0}, {"fresh": 1.0, "price": 910.0}])

@@ -30,6 +30,7 @@ class Checkpoint:
         self.store, self.flow, self.shard = store, flow, shard
         self._now = now
         self.seconds = 0.0  # spent committing
+        self._seconds = flow.settings.commit_ms / 1000
         self.epoch = store.acquire(shard)  # (1)
         entries, self._start = store.read(shard)
         if not adopt_config:
@@ -49,14 +50,12 @@ class Checkpoint:
 
     def maybe_commit(self) -> bool:
         """Commit if enough events or time have passed."""
-        settings = self.flow.settings
-        if self.flow.counts["events"] - self._events >= settings.commit_every:
-            self.commit()
-            return True
-        if self.flow.offset > self._start and self._now() - self._time >= settings.commit_ms / 1000:
-            self.commit()
-            return True
-        return False
+        flow = self.flow
+        enough = flow.counts["events"] - self._events >= flow.settings.commit_every
+        if not enough and (flow.offset == self._start or self._now() - self._time < self._seconds):
+            return False
+        self.commit()
+        return True
 
     def commit(self, *, settled: Sequence[tuple[int, int]] = ()) -> None:
         """Store all changes since the last commit, at once."""

@@ -1,7 +1,8 @@
 """The flow, whole: what happens to a record of one shard, from its bytes to the learnt state."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 from ..config import Settings
 from ..errors import MalformedEvent
@@ -12,20 +13,30 @@ from ..events.types import (
     Example,
     Interaction,
     ItemMetadata,
+    PackedLists,
     PackedRanking,
     Preference,
     Ranking,
     Record,
     UserMetadata,
 )
-from ..features.batch import BY_LABEL, EXAMPLE, BatchBuilder, sparse_rows
+from ..features.batch import BY_LABEL, EXAMPLE, BatchBuilder, Rows, sparse_rows
 from ..features.space import FeatureSpace
 from ..preferences.dedup import SeenIds
 from ..preferences.join import Join, Shown
 from ..preferences.judge import Judge
 from ..state.base import DeadLetter
-from .model import Model, Trial
+from .model import Model, Trials
 
+KINDS = {
+    "ranking": "rankings",
+    "lists": "lists",
+    "interaction": "interactions",
+    "item": "items",
+    "user": "users",
+    "preference": "preferences",
+    "example": "examples",
+}
 MICRO_BATCH = 256  # lists learnt together; the result does not depend on it
 
 
@@ -46,12 +57,25 @@ class Flow:
         self.judge = Judge(settings.judge)
         self.features = FeatureSpace(settings.features)
         self.models = [Model(model) for model in settings.models]
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = (
+            Counter()
+        )  # events, by kind where accepted, by fate where not; judged lists
         self.offset = 0
         self.source = ""  # fingerprint of the log, once known
         self.letters: list[DeadLetter] = []  # since the last commit
         self._builder = BatchBuilder()
-        self._trials: list[Trial] = []
+        self._trials = Trials()
+        # each lets an event of its kind do what it does; False: it came too late to do it
+        self._take: dict[type, Callable[[Any], bool]] = {
+            Ranking: self._take_ranking,
+            PackedRanking: self._take_ranking,
+            PackedLists: self._take_lists,
+            Interaction: self._take_interaction,
+            ItemMetadata: self._take_item,
+            UserMetadata: lambda _: True,  # a user's fields are the same for all items: they order nothing
+            Preference: self._take_preference,
+            Example: self._take_example,
+        }
 
     def step(self, record: Record) -> None:
         """One record through the house."""
@@ -69,9 +93,14 @@ class Flow:
         """Each model scores what was judged, then learns it."""
         if len(self._builder):
             batch, trials = self._builder.build(), self._trials
-            self._builder, self._trials = BatchBuilder(), []
+            self._builder, self._trials = BatchBuilder(), Trials()
             for model in self.models:
                 model.learn(batch, trials)
+
+    @property
+    def accepted(self) -> int:
+        """Events that were neither refused, nor seen before, nor late."""
+        return sum(self.counts[kind] for kind in KINDS)
 
     def redeliver(self, letter: DeadLetter) -> bool:
         """Try a dead letter again; False if it still cannot become an event. The offset stays."""
@@ -86,55 +115,59 @@ class Flow:
     # -- an event enters -----------------------------------------------------------------------------------
 
     def _enter(self, event: Event) -> None:
-        if self._admit(event):
+        """Once only, and not too late."""
+        key = f"{event.kind} {event.id}"
+        if key in self.seen:
+            self.counts["duplicates"] += 1
+        elif not self._take[type(event)](event):
+            self.counts["late"] += 1
+        else:
+            if event.id:
+                self.seen.add(key, event.time_ms)
+            self.counts[event.kind] += 1
             for shown in self.join.due(self.clock.now):  # becomes preferences
                 self._judge(shown)
 
-    def _admit(self, event: Event) -> bool:
-        kind = event.kind
-        key = f"{kind} {event.id}"
-        if event.id and key in self.seen:
-            self.counts["duplicates"] += 1
+    def _take_ranking(self, event: Ranking | PackedRanking) -> bool:
+        if self.clock.is_late(event.time_ms):
             return False
-        if not self._take(event):
-            self.counts["late"] += 1
-            return False
-        if event.id:
-            self.seen.add(key, event.time_ms)
-        self.counts["accepted"] += 1
-        self.counts[PLURALS[kind]] += 1
+        self.clock.observe(event.time_ms)
+        self.join.expire(self.clock.watermark)
+        self.seen.expire(self.clock.watermark)
+        rows, labels = self.features.rows(event), judged_labels(event)
+        if labels is None:
+            self.judge.shown(self.join.show(event, rows, self.clock.now))
+        else:
+            self._judged(rows, labels, [1.0] * rows.n, BY_LABEL, event.query or "")
         return True
 
-    def _take(self, event: Event) -> bool:
-        """Let an event do what it does; False when it comes too late to do it."""
-        if isinstance(event, Interaction):
-            if self.clock.is_late(event.time_ms):
-                return False
-            self.clock.observe(event.time_ms)
-            if not self.join.click(event, self.clock.now):
-                return False
-            self.features.clicked(event)
-        elif isinstance(event, Ranking | PackedRanking):
-            if self.clock.is_late(event.time_ms):
-                return False
-            self.clock.observe(event.time_ms)
-            self.join.expire(self.clock.watermark)
-            self.seen.expire(self.clock.watermark)
-            self._show(event)
-        elif isinstance(event, ItemMetadata):
-            self.features.describe(event)
-        elif isinstance(event, Preference):
-            rows = sparse_rows([self.features.row(event.better), self.features.row(event.worse)])
-            shown = Shown(-1, event.id, event.time_ms, ["better", "worse"], rows, event.query)
-            self._add(shown, [1.0, 0.0], [event.weight] * 2, BY_LABEL, measures=False)
-        elif isinstance(event, Example):
-            shown = Shown(
-                -1, event.id, event.time_ms, [event.item], sparse_rows([self.features.row(event.x)])
-            )
-            shown.query = event.query
-            self._add(shown, [event.y], [1.0], EXAMPLE, measures=False)
-        else:
-            assert isinstance(event, UserMetadata)  # a user's fields are the same for every item of a list
+    def _take_interaction(self, event: Interaction) -> bool:
+        if self.clock.is_late(event.time_ms):
+            return False
+        self.clock.observe(event.time_ms)
+        if not self.join.click(event, self.clock.now):
+            return False
+        self.features.clicked(event)
+        return True
+
+    def _take_item(self, event: ItemMetadata) -> bool:
+        self.features.describe(event)
+        return True
+
+    def _take_lists(self, event: PackedLists) -> bool:
+        rows, sizes, labels = self.features.block(event)
+        self._builder.add_block(rows, sizes, labels, event.queries or [""] * len(sizes))
+        self._trials.add_block(self._new_lists(len(sizes)), len(sizes), rows.n)
+        return True
+
+    def _take_preference(self, event: Preference) -> bool:
+        rows = sparse_rows([self.features.row(event.better), self.features.row(event.worse)])
+        self._judged(rows, [1.0, 0.0], [event.weight] * 2, BY_LABEL, event.query, topless=True)
+        return True
+
+    def _take_example(self, event: Example) -> bool:
+        rows = sparse_rows([self.features.row(event.x)])
+        self._judged(rows, [event.y], [1.0], EXAMPLE, event.query, topless=True)
         return True
 
     def _refuse(self, record: Record, part: int, error: MalformedEvent) -> None:
@@ -145,48 +178,28 @@ class Flow:
 
     # -- becomes preferences -------------------------------------------------------------------------------
 
-    def _show(self, event: Ranking | PackedRanking) -> None:
-        rows = self.features.rows(event)
-        labels = judged_labels(event)
-        if labels is None:
-            self.judge.shown(self.join.show(event, rows, self.clock.now))
-        else:
-            items = [str(place) for place in range(rows.n)]
-            shown = Shown(-1, event.id, event.time_ms, items, rows, event.query or "")
-            self._add(shown, labels, [1.0] * len(labels), BY_LABEL)
-
     def _judge(self, shown: Shown) -> None:
+        """What the new clicks on a ranking say of it."""
         before = shown.labels_before()
         judgement = self.judge.judge(shown, shown.pending)
         self.join.judged(shown)
-        self._add(shown, *judgement, before=before)
-
-    def _add(
-        self,
-        shown: Shown,
-        y: list[float],
-        c: list[float],
-        mode: int,
-        pairs: Sequence[tuple[int, int, float]] = (),
-        *,
-        before: list[float] | None = None,
-        measures: bool = True,
-    ) -> None:
         if shown.index < 0:
-            shown.index = self.counts["judged"]
-            self.counts["judged"] += 1
-        self._builder.add(shown.rows, y, c, mode, pairs, shown.query)
-        self._trials.append(Trial(shown, before or [0.0] * len(y), measures))
+            shown.index = self._new_lists(1)
+        self._builder.add(shown.rows, *judgement, query=shown.query)
+        self._trials.add(shown.index, before, shown)
 
+    def _judged(
+        self, rows: Rows, y: list[float], c: list[float], mode: int, query: str, *, topless: bool = False
+    ) -> None:
+        """A list that came with its judgement."""
+        if topless:
+            self._trials.topless.append(len(self._builder))
+        self._builder.add(rows, y, c, mode, query=query)
+        self._trials.add(self._new_lists(1), [0.0] * rows.n)
 
-PLURALS = {
-    "ranking": "rankings",
-    "interaction": "interactions",
-    "item": "items",
-    "user": "users",
-    "preference": "preferences",
-    "example": "examples",
-}
+    def _new_lists(self, n: int) -> int:
+        self.counts["judged"] += n
+        return self.counts["judged"] - n
 
 
 def judged_labels(event: Ranking | PackedRanking) -> list[float] | None:

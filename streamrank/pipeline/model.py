@@ -1,8 +1,5 @@
 """A model: a named learner, and how well it did on each list before it learnt from it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..config import ModelSettings
@@ -16,13 +13,28 @@ METRICS = ("ndcg@10", "mrr", "pairwise_error")
 CUT = 10
 
 
-@dataclass(slots=True)
-class Trial:
-    """One list of a batch as it is evaluated: which one, and its labels when it was last evaluated."""
+class Trials:
+    """The lists of a batch as they are evaluated: which each is, and its labels at the last evaluation."""
 
-    shown: Shown
-    before: list[float]
-    measures: bool = True  # False: two rows or one have an order to get wrong, but no top
+    def __init__(self) -> None:
+        self.shown: list[Shown | None] = []  # where its first scores are kept; None: it will not come again
+        self.index: list[int] = []
+        self.before: list[float] = []
+        self.topless: list[
+            int
+        ] = []  # places of pairs and examples: they have an order, but no top to measure
+
+    def add(self, index: int, before: list[float], shown: Shown | None = None) -> None:
+        """Append one list."""
+        self.shown.append(shown)
+        self.index.append(index)
+        self.before += before
+
+    def add_block(self, first_index: int, n_lists: int, n_rows: int) -> None:
+        """Append many that were never evaluated before."""
+        self.shown += [None] * n_lists
+        self.index += range(first_index, first_index + n_lists)
+        self.before += [0.0] * n_rows
 
 
 class Model:
@@ -37,27 +49,26 @@ class Model:
         self.learner = build(settings.learner, settings.params)
         self.history = History(METRICS)
 
-    def learn(self, batch: Batch, trials: Sequence[Trial]) -> None:
+    def learn(self, batch: Batch, trials: Trials) -> None:
         """Score each list of the batch, then learn it."""
         scores = self.learner.learn_batch(batch)
         name, lists = self.name, batch.lists.tolist()
-        for q, trial in enumerate(trials):
-            first, end = lists[q], lists[q + 1]
-            kept = trial.shown.scores.get(name)
-            if kept is None:
-                trial.shown.scores[name] = scores[first:end]
-            else:
-                scores[first:end] = kept
+        for q, shown in enumerate(trials.shown):
+            if shown is not None:
+                kept = shown.scores.get(name)
+                if kept is None:
+                    shown.scores[name] = scores[lists[q] : lists[q + 1]]
+                else:
+                    scores[lists[q] : lists[q + 1]] = kept
         self._evaluate(batch, trials, scores)
 
-    def _evaluate(self, batch: Batch, trials: Sequence[Trial], scores: Floats) -> None:
-        before = np.array([label for trial in trials for label in trial.before], dtype=np.float64)
-        values = np.empty((2 * len(trials), len(METRICS)))
-        values[0::2] = list_metrics(batch.lists, before, scores, CUT)
+    def _evaluate(self, batch: Batch, trials: Trials, scores: Floats) -> None:
+        n = len(trials.index)
+        values = np.empty((2 * n, len(METRICS)))
+        values[0::2] = list_metrics(batch.lists, np.array(trials.before, dtype=np.float64), scores, CUT)
         values[1::2] = list_metrics(batch.lists, batch.y, scores, CUT)
-        for q, trial in enumerate(trials):
-            if not trial.measures:
-                values[2 * q : 2 * q + 2, :2] = np.nan
+        for q in trials.topless:
+            values[2 * q : 2 * q + 2, :2] = np.nan
         # taken back and added list by list, so that the sums do not depend on the batch
-        index = np.repeat(np.array([trial.shown.index for trial in trials], dtype=np.int64), 2)
-        self.history.add_many(index, values, np.tile([-1.0, 1.0], len(trials)))
+        index = np.repeat(np.array(trials.index, dtype=np.int64), 2)
+        self.history.add_many(index, values, np.tile([-1.0, 1.0], n))

@@ -102,7 +102,7 @@ def _draw(chart: Chart) -> str:
         showlegend=True,
         legend={"orientation": "h", "y": 1.12},
     )
-    text: str = figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False})
+    text: str = figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
     return f'<div role="img" aria-label="{html.escape(chart.title, quote=True)}">{text}</div>'
 
 

@@ -29,6 +29,7 @@ class Judge:
         self._shown = np.zeros(0, dtype=np.int64)  # shuffled rankings that reached rank k, and clicks there
         self._clicked = np.zeros(0, dtype=np.int64)
         self._changed = False
+        self._measured: list[float] | None = None  # follows from the counts
 
     def shown(self, shown: Shown) -> None:
         """Count a shuffled ranking."""
@@ -38,7 +39,7 @@ class Judge:
                 grow = n - len(self._shown)
                 self._shown, self._clicked = np.pad(self._shown, (0, grow)), np.pad(self._clicked, (0, grow))
             self._shown[:n] += 1
-            self._changed = True
+            self._count()
 
     def judge(self, shown: Shown, new: Mapping[int, float]) -> Judgement:
         """What the new clicks (place -> grade before) say of the list."""
@@ -46,7 +47,7 @@ class Judge:
             for place, before in new.items():
                 if before == 0.0 and place < len(self._clicked):
                     self._clicked[place] += 1
-                    self._changed = True
+                    self._count()
         theta = self.theta(shown)
         clip = math.inf if self.settings.clip is None else self.settings.clip
         weights = None if theta is None else [min(clip, 1.0 / t) for t in theta]
@@ -62,18 +63,20 @@ class Judge:
         by_rank = self.settings.theta or self.measured()
         if by_rank is None:
             return None
-        last = len(by_rank) - 1
-        return [by_rank[min(place, last)] for place in range(len(shown.items))]
+        n = len(shown.items)
+        return by_rank[:n] + by_rank[-1:] * (n - len(by_rank))
 
     def measured(self) -> list[float] | None:
         """theta by rank from shuffled rankings; None before enough of them were shown."""
+        return self._measured
+
+    def _count(self) -> None:
+        self._changed, self._measured = True, None
         # lists differ in length: the few that reach far down measure nothing there
         n = int(np.count_nonzero(self._shown >= self.settings.min_shuffled))
-        if n == 0 or self._clicked[0] == 0:
-            return None
-        rate = self._clicked[:n] / self._shown[:n]
-        theta: list[float] = np.clip(rate / rate[0], LEAST_THETA, 1.0).tolist()
-        return theta
+        if n and self._clicked[0]:
+            rate = self._clicked[:n] / self._shown[:n]
+            self._measured = np.clip(rate / rate[0], LEAST_THETA, 1.0).tolist()
 
     def to_state(self) -> dict[str, Any]:
         """The counts by rank."""
@@ -83,6 +86,7 @@ class Judge:
         """Take up what `to_state` gave."""
         self._shown = np.array(state.get("shown", ()), dtype=np.int64)
         self._clicked = np.array(state.get("clicked", ()), dtype=np.int64)
+        self._count()
         self._changed = False
 
     def dirty(self) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def restore_snapshot(path: str | Path, store: Store, *, overwrite: bool = False)
     """Put a snapshot into `store`, one transaction a shard; the process that owned a shard is fenced off.
 
     With `overwrite` a store that holds something is replaced wholly: shards that the snapshot does not know
-    are emptied, and stand at offset 0.
+    are emptied, and stand at offset 0. If it dies between two shards, run it again with `overwrite`.
     """
     snapshot = read_snapshot(path)
     if not overwrite and (held := [shard for shard in store.shards() if _holds_something(store, shard)]):

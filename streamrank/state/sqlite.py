@@ -17,10 +17,11 @@ from streamrank.state.ownership import check_commit
 FORMAT = 1
 BUSY_TIMEOUT_S = 30.0
 
-# letters has a rowid: its order is then walked in the index of its key, without touching the values
+# state and letters have a rowid, and so an index apart from the values. WITHOUT ROWID, a search that meets a
+# large value reads all of it to compare its key: 100,000 small rows beside one of 377 KB: 5.9 s, not 0.24.
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE state (shard TEXT, key TEXT, value BLOB, PRIMARY KEY (shard, key)) WITHOUT ROWID;
+CREATE TABLE state (shard TEXT, key TEXT, value BLOB, PRIMARY KEY (shard, key));
 CREATE TABLE shard (shard TEXT PRIMARY KEY, epoch INTEGER, offset INTEGER) WITHOUT ROWID;
 CREATE TABLE letters (shard TEXT, offset INTEGER, part INTEGER, place TEXT, kind TEXT, error TEXT, value BLOB,
     PRIMARY KEY (shard, offset, part));
@@ -121,7 +122,7 @@ class SqliteStore:
         with self._transaction("IMMEDIATE") as cursor:
             owner, stored = self._standing(cursor, shard)
             check_commit(shard, epoch=epoch, owner=owner, start=start, stored=stored)
-            # sorted: the pages are then visited one after another (10,000 rows of 100,000: 89 ms, not 116)
+            # sorted: the pages are then visited one after another (10,000 rows of 100,000: 48 ms, not 72)
             cursor.executemany(
                 "INSERT INTO state VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
                 [(shard, key, writes[key]) for key in sorted(writes) if writes[key] is not None],
@@ -227,10 +228,8 @@ class SqliteStore:
         try:
             yield
         except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            code = (
-                getattr(error, "sqlite_errorcode", 0) & 0xFF
-            )  # the low byte is the kind, the rest its detail
-            advice = _ADVICE.get(code, "nothing was written")
+            # the low byte of the code is the kind, the rest its detail
+            advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "nothing was written")
             raise StoreError(f"{self._path}: {error}: {advice}") from error
 
     def __enter__(self) -> Self:

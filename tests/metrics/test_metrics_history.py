@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamrank.errors import ConfigError, SnapshotError
-from streamrank.metrics import History
+from streamrank.metrics.history import History
 
 COMPILED = settings(deadline=None)  # the first example compiles
 NAMES = ("ndcg", "error")

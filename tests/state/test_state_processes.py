@@ -4,74 +4,82 @@ import multiprocessing
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
-from contextlib import ExitStack
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from streamrank.errors import Fenced
 from streamrank.state import open_store
+from streamrank.state.sqlite import SqliteStore
 
 N_KEYS = 200
 N_KILLS = 10
 N_FILES = 50
 
-# Commits for ever: every key holds the offset it was committed with. A line is printed after each commit, and
-# a dot again and again inside of it, since a busy machine kills a process where it last wrote to its parent.
-WORKER = f"""
-import sys
-from streamrank.state import open_store
-with open_store(sys.argv[1]) as store:
-    epoch, offset = store.acquire("s"), store.offset("s")
-    store._connection.set_progress_handler(lambda: print(".", flush=True), 500)
+# processes of their own, forked from one that has done the imports: those would be most of the time
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["streamrank.state.sqlite"])
+
+
+def commit_for_ever(path: str, pipe: Connection) -> None:
+    """Every key holds the offset it was committed with; each commit is told after it was made.
+
+    A 0 is told again and again inside of it: on a busy machine a process dies where it last told something.
+    """
+    with SqliteStore(path) as store:
+        epoch, offset = store.acquire("s"), store.offset("s")
+        store._connection.set_progress_handler(lambda: pipe.send(0), 500)
+        while True:
+            offset += 1
+            writes = {f"k{i}": b"%d" % offset * 50 for i in range(N_KEYS)}
+            store.commit("s", epoch, writes, start=offset - 1, end=offset)
+            pipe.send(offset)
+
+
+def write_row_by_row(path: str, pipe: Connection) -> None:
+    """The control: the same, trusting to luck. If the kills do not tear this, they prove nothing."""
+    file = sqlite3.connect(path, isolation_level=None)
+    file.execute("PRAGMA journal_mode = WAL")
+    file.execute("PRAGMA synchronous = OFF")
+    file.execute("CREATE TABLE t (k PRIMARY KEY, v)")
+    file.set_progress_handler(lambda: pipe.send(0), 500)
+    offset = 0
     while True:
         offset += 1
-        value = b"%d" % offset
-        writes = {{f"k{{i}}": value * 50 for i in range({N_KEYS})}}
-        store.commit("s", epoch, writes, start=offset - 1, end=offset)
-        print(offset, flush=True)
-"""
-
-# The control: the same, by a worker that trusts to luck. If the kills do not tear this, they prove nothing.
-NAIVE = f"""
-import sqlite3, sys
-file = sqlite3.connect(sys.argv[1], isolation_level=None)
-file.execute("PRAGMA journal_mode = WAL")
-file.execute("PRAGMA synchronous = OFF")
-file.execute("CREATE TABLE IF NOT EXISTS t (k PRIMARY KEY, v)")
-file.set_progress_handler(lambda: print(".", flush=True), 500)
-offset = 0
-while True:
-    offset += 1
-    for i in range({N_KEYS}):
-        file.execute("INSERT OR REPLACE INTO t VALUES (?, ?)", (i, offset))
-    print(offset, flush=True)
-"""
+        for i in range(N_KEYS):
+            file.execute("INSERT OR REPLACE INTO t VALUES (?, ?)", (i, offset))
+        pipe.send(offset)
 
 
-def run_and_kill(script: str, argument: str, after: int) -> int:
-    """The last offset that the worker told before it was killed, `after` lines from its start."""
-    worker = subprocess.Popen([sys.executable, "-c", script, argument], stdout=subprocess.PIPE, text=True)
-    assert worker.stdout is not None
-    with worker.stdout:
-        lines = [worker.stdout.readline() for _ in range(after)]
+def run_and_kill(work: Callable[[str, Connection], None], path: Path, after: int) -> int:
+    """The last offset told before the worker was killed, which is when it had told `after` things."""
+    mine, theirs = SERVER.Pipe(duplex=False)
+    worker = SERVER.Process(target=work, args=(str(path), theirs))
+    worker.start()
+    theirs.close()
+    with mine:
+        told: list[int] = [mine.recv() for _ in range(after)]
         worker.kill()
-        lines += worker.stdout.readlines()
-    assert worker.wait() == -signal.SIGKILL
-    assert ".\n" in lines
-    return max((int(line) for line in lines if line.strip().isdigit()), default=0)
+        worker.join()
+        while mine.poll():
+            try:
+                told.append(mine.recv())
+            except (EOFError, OSError):  # the end, perhaps in the middle of a word
+                break
+    assert worker.exitcode == -signal.SIGKILL
+    assert 0 in told
+    return max(told)
 
 
 def test_kill_9_in_the_middle_of_commits_never_parts_state_from_offset(tmp_path: Path) -> None:
-    url, chance, before = f"sqlite:///{tmp_path / 's.db'}", random.Random(7), 0
+    path, chance, before = tmp_path / "s.db", random.Random(7), 0
     for kill in range(N_KILLS):
-        said = run_and_kill(WORKER, url, after=chance.randint(20, 80))
-        with open_store(url) as store:
+        told = run_and_kill(commit_for_ever, path, after=chance.randint(20, 80))
+        with SqliteStore(path) as store:
             values, offset = store.read("s")
             assert set(values.values()) == {b"%d" % offset * 50}
             assert len(values) == N_KEYS
-            assert offset >= max(said, before + 1)  # what was acknowledged is there
+            assert offset >= max(told, before + 1)  # what was acknowledged is there
             assert store.acquire("s") == 2 * (kill + 1)
         before = offset
 
@@ -79,8 +87,8 @@ def test_kill_9_in_the_middle_of_commits_never_parts_state_from_offset(tmp_path:
 def test_the_same_kills_tear_a_worker_that_writes_row_by_row(tmp_path: Path) -> None:
     torn, chance = 0, random.Random(7)
     for kill in range(N_KILLS):
-        path = str(tmp_path / f"naive{kill}.db")
-        run_and_kill(NAIVE, path, after=chance.randint(20, 80))
+        path = tmp_path / f"naive{kill}.db"
+        run_and_kill(write_row_by_row, path, after=chance.randint(20, 80))
         file = sqlite3.connect(path)
         torn += len(set(file.execute("SELECT v FROM t"))) > 1
         file.close()
@@ -123,29 +131,31 @@ def test_of_two_processes_the_later_owner_commits_and_the_earlier_is_fenced(tmp_
         assert store.read("s") == ({"who": b"2"}, 2)
 
 
-def test_many_processes_can_create_one_file_at_once(tmp_path: Path) -> None:
-    script = (
-        "import sys; from streamrank.state import open_store\n"
-        "print('ready', flush=True); sys.stdin.readline()\n"
-        f"for n in range({N_FILES}):\n"
-        "    with open_store(f'{sys.argv[1]}{n}') as store: store.acquire('s')"
-    )
-    command = [sys.executable, "-c", script, f"sqlite:///{tmp_path}/s"]
-    with ExitStack() as stack:
-        workers = [
-            stack.enter_context(
-                subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            )
-            for _ in range(4)
-        ]
-        for worker in workers:
-            assert worker.stdout is not None
-            assert worker.stdout.readline() == "ready\n"
-        for worker in workers:
-            assert worker.stdin is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-    assert [worker.returncode for worker in workers] == [0] * 4
+def create_and_acquire(folder: Path, pipe: Connection) -> None:
+    """Say that the imports are done, wait for the word, then open file after file."""
+    pipe.send("ready")
+    pipe.recv()
     for n in range(N_FILES):
-        with open_store(f"sqlite:///{tmp_path}/s{n}") as store:
+        with SqliteStore(folder / f"s{n}.db") as store:
+            store.acquire("s")
+
+
+def test_many_processes_can_create_one_file_at_once(tmp_path: Path) -> None:
+    pipes, workers = [], []
+    for _ in range(4):
+        mine, theirs = SERVER.Pipe()
+        worker = SERVER.Process(target=create_and_acquire, args=(tmp_path, theirs))
+        worker.start()
+        theirs.close()
+        assert mine.recv() == "ready"
+        pipes.append(mine)
+        workers.append(worker)
+    for pipe in pipes:
+        pipe.send("go")
+    for worker, pipe in zip(workers, pipes, strict=True):
+        worker.join()
+        pipe.close()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    for n in range(N_FILES):
+        with SqliteStore(tmp_path / f"s{n}.db") as store:
             assert store.acquire("s") == 5

@@ -16,6 +16,7 @@ from streamrank.state.digest import digest
 from streamrank.state.snapshot import read_snapshot, restore_snapshot, write_snapshot
 from streamrank.state.values import encode
 
+SHORT = encode(np.zeros(2))  # extension with a length of one byte: c7 <length> 01 …
 LETTER = DeadLetter(3, 1, "log.jsonl:4", "bad-type", "no »items«", b"\x00\xff{")
 ENTRIES: dict[str, bytes] = {
     "w": encode(np.linspace(-1, 1, 50)),
@@ -28,6 +29,7 @@ ENTRIES: dict[str, bytes] = {
     "settings": encode({"eta": 0.1, "deep": [np.zeros(2)]}),
     "empty": b"",
     "not ours": b"\xc1 no msgpack",
+    "same array, longer form": b"\xc9" + (len(SHORT) - 3).to_bytes(4, "big") + b"\x01" + SHORT[3:],
     "u/q#3/%2F": encode(np.ones(2, "f4")),
 }
 

@@ -53,6 +53,6 @@ def test_memory_of_one_name_is_shared_and_without_a_name_is_private() -> None:
 def test_a_backend_is_loaded_only_when_it_is_asked_for() -> None:
     script = (
         "import sys; from streamrank.state import open_store; open_store('memory://')\n"
-        "assert 'streamrank.state.memory' in sys.modules and 'sqlite3' not in sys.modules"
+        "assert 'streamrank.state.memory' in sys.modules and 'streamrank.state.sqlite' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,21 @@
+import msgspec
+import pytest
+
+from streamrank.config import ModelSettings, Settings
+from streamrank.simulation import Settings as SimulationSettings
+from streamrank.simulation import Simulator
+
+
+@pytest.fixture(scope="session")
+def log():
+    """A stream with everything in it that goes wrong in life."""
+    settings = SimulationSettings(
+        events=3000, seed=11, malformed=0.02, duplicates=0.03, late=0.02, drift_at=0.5, mean_gap_ms=20_000
+    )
+    return list(Simulator(settings).records())
+
+
+@pytest.fixture
+def settings():
+    models = [ModelSettings(name="champion"), ModelSettings(name="challenger", params={"rate": 0.02})]
+    return msgspec.structs.replace(Settings(), models=models, commit_ms=10**9)

@@ -1,0 +1,26 @@
+"""Every learner, in several settings, against the contract."""
+
+from collections.abc import Callable
+
+import pytest
+
+from streamrank.learners.base import Ranker
+from streamrank.learners.checks import yield_checks
+from streamrank.learners.ranknet import RankNet
+
+MAKES: dict[str, Callable[[], Ranker]] = {
+    "ranknet": RankNet,
+    "ranknet-raw": lambda: RankNet(scale=False),
+    "ranknet-last-iterate": lambda: RankNet(horizon=1),
+    "ranknet-fast": lambda: RankNet(rate=0.3, horizon=20, scale=False),
+}
+CASES = [
+    pytest.param(check, id=f"{learner}-{name}")
+    for learner, make in MAKES.items()
+    for name, check in yield_checks(make)
+]
+
+
+@pytest.mark.parametrize("check", CASES)
+def test_the_contract_holds(check):
+    check()
