@@ -4,6 +4,7 @@ Every setting has an environment variable: `join.window_ms` is STREAMRANK_JOIN_W
 STREAMRANK_STORE; lists and tables are given as JSON. The environment wins over the file.
 """
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -58,7 +59,7 @@ class FeatureSettings(_Section, frozen=True):
     columns: int = 1000  # vocabulary: at most this many names get a column
     bits: int = 18  # hashed: 2^bits columns
     text: list[str] = msgspec.field(default_factory=lambda: ["title", "description", "text"])
-    click_rate_half_life_ms: int = 86_400_000  # the click_rate column; 0 leaves it out
+    click_rate_half_life_ms: int = 0  # the click_rate column, its clicks halved so often; 0 leaves it out
     max_items: int = 100_000  # items whose metadata and click rate are kept
 
 
@@ -114,9 +115,11 @@ def _read(path: Path) -> dict[str, Any]:
         data = yaml.safe_load(text) if path.suffix in (".yaml", ".yml") else tomllib.loads(text)
     except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} is not valid {path.suffix.lstrip('.') or 'toml'}: {error}") from None
+    if data is None:  # an empty YAML file
+        return {}
     if not isinstance(data, dict):
         raise ConfigError(f"{path} must hold a table of settings, not a {type(data).__name__}")
-    return data
+    return {name: value for name, value in data.items() if value is not None}  # a YAML section left empty
 
 
 def variables() -> dict[str, tuple[str, ...]]:
@@ -180,10 +183,10 @@ def _check(settings: Settings) -> None:
             "ranker worse than none. Set judge.clip (10 is the default), or drop judge.theta and show some "
             "rankings shuffled, so that theta is measured."
         )
-    if judge.clip is not None and judge.clip < 1:
-        raise ConfigError(f"judge.clip is {judge.clip}: the weight of a click is at least 1")
-    if any(not grade >= 0 for grade in judge.grades.values()):
-        raise ConfigError("judge.grades must be numbers from 0 up")
+    if judge.clip is not None and not 1 <= judge.clip < math.inf:
+        raise ConfigError(f"judge.clip is {judge.clip}: a number from 1 up, or null to weigh clicks in full")
+    if any(not 0 <= grade < math.inf for grade in judge.grades.values()):
+        raise ConfigError("judge.grades must be finite numbers from 0 up")
     names = [model.name for model in settings.models]
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"models need names, each its own; got {names}")

@@ -1,14 +1,14 @@
 """Rankings to rows: what an item's fields, its metadata and its clicks say, as columns and values."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from ..config import FeatureSettings
-from ..events.types import Field, Interaction, Item, ItemMetadata, PackedLists, PackedRanking, Ranking, Value
+from ..events.types import Field, Item, ItemMetadata, PackedLists, PackedRanking, Ranking, Value
 from .batch import Columns, Floats, Ints, Rows, sparse_rows
 from .columns import Columns as ColumnMap
 from .columns import Hashed, Vocabulary
@@ -83,10 +83,11 @@ class FeatureSpace:
         if gone is not None:
             del self._known[gone]
 
-    def clicked(self, event: Interaction) -> None:
-        """Count a click for the item's rate."""
+    def clicked(self, items: Sequence[str], time_ms: int) -> None:
+        """Count the first click on each of these items of a ranking."""
         if self.settings.click_rate_half_life_ms:
-            self.rates.clicked(event.item, event.time_ms)
+            for item in items:
+                self.rates.clicked(item, time_ms)
 
     def _encoded(self, item: str, *, learn: bool) -> "Encoded":
         fields = {name: value for name, (_, value) in self.items[item].items()}

@@ -29,7 +29,7 @@ class LinearRanker(Ranker):
     def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True) -> None:
         super().__init__()
         if not rate > 0:
-            raise ConfigError(f"rate is {rate}: a step size must be above 0 (0.03 is the default)")
+            raise ConfigError(f"rate is {rate}: a step size must be above 0 (0.01 is the default)")
         if horizon < 1:
             raise ConfigError(f"horizon is {horizon}: the average needs at least 1 step (1 turns it off)")
         self.rate, self.horizon, self.scale = rate, horizon, scale

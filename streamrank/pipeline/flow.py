@@ -123,7 +123,8 @@ class Flow:
             self.counts["late"] += 1
         else:
             if event.id:
-                self.seen.add(key, event.time_ms)
+                # by the clock, not by its own time: it may be dated wrongly, or not at all
+                self.seen.add(key, self.clock.now or event.time_ms)
             self.counts[event.kind] += 1
             for shown in self.join.due(self.clock.now):  # becomes preferences
                 self._judge(shown)
@@ -145,10 +146,7 @@ class Flow:
         if self.clock.is_late(event.time_ms):
             return False
         self.clock.observe(event.time_ms)
-        if not self.join.click(event, self.clock.now):
-            return False
-        self.features.clicked(event)
-        return True
+        return self.join.click(event, self.clock.now)
 
     def _take_item(self, event: ItemMetadata) -> bool:
         self.features.describe(event)
@@ -182,6 +180,9 @@ class Flow:
         """What the new clicks on a ranking say of it."""
         before = shown.labels_before()
         judgement = self.judge.judge(shown, shown.pending)
+        self.features.clicked(
+            [shown.items[place] for place, grade in shown.pending.items() if not grade], self.clock.now
+        )
         self.join.judged(shown)
         if shown.index < 0:
             shown.index = self._new_lists(1)

@@ -1,6 +1,7 @@
 """Clicks find their rankings, in event time; rankings that may still be clicked are state."""
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,14 +21,15 @@ class Join:
     holds the item. A click that comes before its ranking waits for it until the watermark has passed it. Two
     entries of state a ranking: what was shown (written once) and what was clicked (written again).
 
-    At most `max_open` rankings are open and as many clicks wait; the oldest by event time goes first. A
+    At most `max_open` rankings are open; the first to arrive goes first, whatever its date. As many clicks
+    wait; the oldest by event time goes first. A
     ranking that closes while clicks on it are pending is due at once: ask `due` after every event.
     """
 
     def __init__(self, settings: JoinSettings, grades: Mapping[str, float]) -> None:
         self.settings, self.grades = settings, grades
         self.unmatched = 0  # clicks that found no ranking, or an item that was not in it
-        self._open: dict[str, Shown] = {}
+        self._open: OrderedDict[str, Shown] = OrderedDict()  # in order of arrival
         self._by_time: list[tuple[int, int, str]] = []  # heap of (time, number, id)
         self._due: list[tuple[int, int, str]] = []  # heap of (due, number, id)
         self._visitors: dict[str, list[str]] = {}  # visitor -> open rankings, oldest first
@@ -79,7 +81,7 @@ class Join:
                 else:
                     self.unmatched += 1
         while len(self._open) > self.settings.max_open:
-            self._close_oldest()
+            self._close(next(iter(self._open.values())))
         return shown
 
     def click(self, event: Interaction, now: int) -> bool:

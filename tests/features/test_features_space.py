@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 
 from streamrank.config import FeatureSettings
-from streamrank.events.types import Field, Interaction, Item, ItemMetadata, Ranking
+from streamrank.events.types import Field, Item, ItemMetadata, Ranking
 from streamrank.features import items as items_module
 from streamrank.features.space import FeatureSpace
 
@@ -163,14 +163,14 @@ def test_the_click_rate_is_a_column_that_no_vocabulary_is_too_full_for():
     features = space(columns=2, click_rate_half_life_ms=1000)
     features.describe(metadata("a", 10, title="a good many words"))
     assert named(features, ranking(item("b")))[0] == {"click_rate": 0.1}
-    features.clicked(Interaction(id="c", timestamp=1000, item="b", type="click"))
+    features.clicked(["b"], 1000)
     assert named(features, ranking(item("b")))[0] == {"click_rate": pytest.approx(2 / 11)}
 
 
 def test_without_a_half_life_there_is_no_click_rate_and_no_memory_of_one():
     features = space()
     features.rows(ranking(item("a", p=1.0)))
-    features.clicked(Interaction(id="c", timestamp=1000, item="a", type="click"))
+    features.clicked(["a"], 1000)
     assert features.rates.to_state() == {}
     assert features.columns.find("click_rate") == -1
 

@@ -64,7 +64,7 @@ def take(space: FeatureSpace, event) -> bytes | None:
     if isinstance(event, ItemMetadata):
         return space.describe(event)
     if isinstance(event, Interaction):
-        return space.clicked(event)
+        return space.clicked([event.item], event.time_ms)
     rows = space.rows(event)
     return encode([rows.n, rows.columns, rows.values, rows.indptr])
 

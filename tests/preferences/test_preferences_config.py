@@ -68,7 +68,7 @@ OTHER = {
     "STREAMRANK_FEATURES_COLUMNS": "21",
     "STREAMRANK_FEATURES_BITS": "10",
     "STREAMRANK_FEATURES_TEXT": '["body"]',
-    "STREAMRANK_FEATURES_CLICK_RATE_HALF_LIFE_MS": "0",
+    "STREAMRANK_FEATURES_CLICK_RATE_HALF_LIFE_MS": "5000",
     "STREAMRANK_FEATURES_MAX_ITEMS": "22",
     "STREAMRANK_MODELS": '[{"name": "b", "learner": "ranknet"}]',
 }
@@ -139,7 +139,20 @@ def test_a_theta_that_is_no_probability_is_refused(write, theta):
 
 @pytest.mark.parametrize("clip", ["0.99", "0", "-3"])
 def test_a_clip_below_one_is_refused(write, clip):
-    assert "at least 1" in refused(f"[judge]\nclip = {clip}", write)
+    assert "from 1 up" in refused(f"[judge]\nclip = {clip}", write)
+
+
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_a_clip_or_grade_that_is_not_finite_is_refused(write, value):
+    assert "judge.clip" in refused(f"[judge]\nclip = {value}", write)
+    assert "judge.grades" in refused(f"[judge.grades]\nclick = {value}", write)
+
+
+def test_an_empty_yaml_file_or_section_is_the_defaults(tmp_path):
+    path = tmp_path / "s.yaml"
+    for text in ("", "join:\n"):
+        path.write_text(text)
+        assert load_settings(path, {"STREAMRANK_JOIN_WINDOW_MS": "7"}).join.window_ms == 7
 
 
 @pytest.mark.parametrize(
