@@ -6,7 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from streamrank.config import Settings, variables
+from streamrank.config import Settings, load_settings, variables
+from streamrank.errors import MalformedEvent
+from streamrank.events.codec import Decoder
 
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 
@@ -27,8 +29,6 @@ def test_the_table_of_settings_names_every_setting_with_its_default():
 
 
 def test_the_example_config_is_valid(tmp_path):
-    from streamrank.config import load_settings
-
     text = re.search(r"```toml\n(.*?)```", README, re.DOTALL)[1]
     (tmp_path / "s.toml").write_text(text)
     assert [model.name for model in load_settings(tmp_path / "s.toml", {}).models] == [
@@ -38,9 +38,6 @@ def test_the_example_config_is_valid(tmp_path):
 
 
 def test_the_example_events_are_well_formed():
-    from streamrank.errors import MalformedEvent
-    from streamrank.events.codec import Decoder
-
     text = re.search(r"```json\n(.*?)```", README, re.DOTALL)[1]
     records = re.sub(r"\n (?=\")", " ", text).strip().splitlines()
     assert len(records) == 5
