@@ -2,7 +2,9 @@
 
 import platform
 
-from . import replay
+from . import replay, solvers
 
 print(f"Python {platform.python_version()} on {platform.machine()}; ratios are of one run\n")
 replay.main()
+print()
+solvers.main()
