@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .config import Settings, load_settings
     from .learners.base import Ranker
+    from .learners.egdm import EGDM
     from .learners.ranknet import RankNet
+    from .learners.rankrls import RankRLS
     from .metrics.running import DCG, MAP, MRR, NDCG, HitAt, ListRMS, PairwiseError, PrecisionAt, RecallAt
     from .pipeline.flow import Flow
     from .state import open_store
 
 __all__ = [
     "DCG",
+    "EGDM",
     "MAP",
     "MRR",
     "NDCG",
@@ -22,6 +25,7 @@ __all__ = [
     "PairwiseError",
     "PrecisionAt",
     "RankNet",
+    "RankRLS",
     "Ranker",
     "RecallAt",
     "Settings",
@@ -33,7 +37,9 @@ __all__ = [
 _HOMES = {
     "config": ("Settings", "load_settings"),
     "learners.base": ("Ranker",),
+    "learners.egdm": ("EGDM",),
     "learners.ranknet": ("RankNet",),
+    "learners.rankrls": ("RankRLS",),
     "metrics.running": (
         "DCG", "MAP", "MRR", "NDCG", "HitAt", "ListRMS", "PairwiseError", "PrecisionAt", "RecallAt",
     ),

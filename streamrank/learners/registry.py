@@ -6,9 +6,10 @@ from typing import Any
 
 from ..errors import ConfigError
 from .base import Ranker
+from .egdm import EGDM
 from .ranknet import RankNet
 
-LEARNERS: dict[str, type[Ranker]] = {"ranknet": RankNet}
+LEARNERS: dict[str, type[Ranker]] = {"egdm": EGDM, "ranknet": RankNet}
 
 
 def build(name: str, params: Mapping[str, Any]) -> Ranker:
