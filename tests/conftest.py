@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from streamrank.features.offsets import Offsets
+
 # the first call of a kernel compiles it, which no deadline allows for
 settings.register_profile("streamrank", deadline=None)
 settings.load_profile("streamrank")
@@ -23,3 +25,11 @@ def public_data():
     if not folder.is_dir():
         pytest.skip("no public data sets here: set STREAMRANK_DATA to the folder that holds them")
     return folder
+
+
+@pytest.fixture(scope="module")
+def uncentred():
+    """Rows with their numbers as they were sent, not counted from what is typical of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Offsets, "centred", lambda _, rows, **__: rows)
+        yield

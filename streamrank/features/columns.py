@@ -16,8 +16,8 @@ class Columns(Protocol):
         """The column of `name`, given one if it is new; -1 when there is no room."""
         ...
 
-    def add_part(self, name: str) -> int:
-        """As `add`, for one value of many that a field can have; such names may not take all the room."""
+    def add_part(self, name: str, share: float) -> int:
+        """As `add`, for one value of many that a field can have; new ones may fill this share of the room."""
         ...
 
     def find(self, name: str) -> int:
@@ -44,21 +44,20 @@ class Columns(Protocol):
 class Vocabulary:
     """The first `limit` names get a column each, in order of appearance; later ones are dropped and counted.
 
-    A quarter of the room is kept for whole fields: words and categories (`add_part`) may not crowd out
-    numbers that appear later.
+    Words and categories (`add_part`) get none once their share of the room is full, so that they cannot crowd
+    out numbers that appear later.
 
     >>> columns = Vocabulary(limit=4)
-    >>> [columns.add_part(name) for name in ("colour=red", "colour=blue", "title:shoe", "title:hat")]
-    [0, 1, 2, -1]
-    >>> [columns.add(name) for name in ("price", "price", "age")]
-    [3, 3, -1]
+    >>> [columns.add_part(name, 0.5) for name in ("colour=red", "colour=blue", "colour=green")]
+    [0, 1, -1]
+    >>> [columns.add(name) for name in ("price", "price", "age", "size")]
+    [2, 2, 3, -1]
     """
 
     def __init__(self, limit: int = 1000) -> None:
         if limit < 1:
             raise ConfigError(f"features.columns is {limit}: a vocabulary needs room for at least one column")
         self.limit = limit
-        self._part_limit = limit - limit // 4
         self._columns: dict[str, int] = {}
         self._names: list[str] = []
         self._saved = 0
@@ -72,8 +71,8 @@ class Vocabulary:
             self._names.append(name)
         return column
 
-    def add_part(self, name: str) -> int:
-        if len(self._names) >= self._part_limit:
+    def add_part(self, name: str, share: float) -> int:
+        if len(self._names) >= share * self.limit:
             return self._columns.get(name, -1)
         return self.add(name)
 
@@ -127,7 +126,10 @@ class Hashed:
             self._known[name] = column
         return column
 
-    find = add_part = add
+    find = add
+
+    def add_part(self, name: str, share: float) -> int:  # noqa: ARG002  (there is room for all)
+        return self.add(name)
 
     def name(self, column: int) -> str:
         for name, known in self._known.items():

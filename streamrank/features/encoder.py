@@ -5,35 +5,41 @@ from collections.abc import Mapping, Sequence
 
 from ..events.types import Value
 from .columns import Columns
+from .offsets import Offsets
 
 WORD = re.compile(r"\w+")
+# words may take a quarter of a vocabulary, words and categories three quarters; the rest is kept for numbers
+TEXT_SHARE, PART_SHARE = 0.25, 0.75
 
 
 class Encoder:
     """Fields to a row, column -> value. `dropped` counts the values that found no column."""
 
-    def __init__(self, columns: Columns, text: Sequence[str]) -> None:
-        self.columns = columns
+    def __init__(self, columns: Columns, offsets: Offsets, text: Sequence[str]) -> None:
+        self.columns, self.offsets = columns, offsets
         self.dropped = 0
         self._text = frozenset(text)
 
     def row(self, fields: Mapping[str, Value], learn: bool) -> dict[int, float]:
         """The row of some fields; with `learn`, new names get columns and lost values are counted."""
         find = self.columns.add if learn else self.columns.find
-        find_part = self.columns.add_part if learn else self.columns.find
+        find_part = self.columns.add_part if learn else lambda part, _: self.columns.find(part)
         row: dict[int, float] = {}  # hashed names may share a column: their values add up
         dropped = 0
         for name, value in fields.items():
             if isinstance(value, bool | int | float):
-                parts, look_up = [(name, float(value))], find
-            else:
-                parts, look_up = self._parts(name, value), find_part
-            for part, number in parts:
-                column = look_up(part)
+                column = find(name)
+                dropped += column < 0
                 if column >= 0:
-                    row[column] = row[column] + number if column in row else number
-                else:
-                    dropped += 1
+                    _add(row, column, float(value))
+                    if learn:
+                        self.offsets.mark(column)
+                continue
+            for part, number in self._parts(name, value):
+                column = find_part(part, TEXT_SHARE if name in self._text else PART_SHARE)
+                dropped += column < 0
+                if column >= 0:
+                    _add(row, column, number)
         if learn:
             self.dropped += dropped
         return row
@@ -51,3 +57,7 @@ class Encoder:
         if value and isinstance(value[0], str):
             return [(f"{name}={part}", 1.0) for part in sorted({str(part) for part in value})]
         return [(f"{name}[{k}]", float(part)) for k, part in enumerate(value)]
+
+
+def _add(row: dict[int, float], column: int, value: float) -> None:
+    row[column] = row[column] + value if column in row else value

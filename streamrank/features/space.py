@@ -8,12 +8,13 @@ import msgspec
 import numpy as np
 
 from ..config import FeatureSettings
-from ..events.types import Field, Item, ItemMetadata, PackedLists, PackedRanking, Ranking, Value
+from ..events.types import Field, ItemMetadata, PackedLists, PackedRanking, Ranking, Value
 from .batch import Columns, Floats, Ints, Rows, sparse_rows
 from .columns import Columns as ColumnMap
 from .columns import Hashed, Vocabulary
 from .encoder import Encoder
 from .items import Items
+from .offsets import Offsets
 from .rate import ClickRates
 
 CLICK_RATE = "click_rate"
@@ -47,7 +48,8 @@ class FeatureSpace:
     A number (or bool) named `price` fills the column `price`; a string `red` of `colour` sets the column
     `colour=red` to 1, a list of strings one such column each; a list of numbers fills `name[0]`, `name[1]`;
     a field named in `text` sets `title:word` to 1/sqrt(words) for each word of it. A field of the ranked item
-    takes the place of the metadata field of the same name. What is missing counts nothing; what is new gets a
+    takes the place of the metadata field of the same name. Numbers are counted from what is typical of them,
+    so a missing one counts as average; a category or word that is missing counts nothing. What is new gets a
     column while there is room; after that each value of it is counted in `dropped`. A packed ranking brings
     all its numbers along: it gets neither metadata nor the click rate.
 
@@ -59,7 +61,8 @@ class FeatureSpace:
         self.columns: ColumnMap = (
             Vocabulary(settings.columns) if settings.mode == "vocabulary" else Hashed(settings.bits)
         )
-        self.encoder = Encoder(self.columns, settings.text)
+        self.offsets = Offsets()
+        self.encoder = Encoder(self.columns, self.offsets, settings.text)
         self.rates = ClickRates(settings.click_rate_half_life_ms, settings.max_items)
         self.items = Items(settings.max_items)
         if settings.click_rate_half_life_ms:
@@ -98,22 +101,24 @@ class FeatureSpace:
     def rows(self, event: Ranking | PackedRanking, *, learn: bool = True) -> Rows:
         """The rows of a ranking, in the order shown. With `learn=False` nothing is remembered of it."""
         if isinstance(event, PackedRanking):
-            return self._packed_rows(event, len(event.items), learn)
+            return self.offsets.centred(self._packed_rows(event, len(event.items), learn), learn=learn)
         rates = None
         if self.settings.click_rate_half_life_ms:
             rates = self.rates.shown([item.id for item in event.items], event.time_ms, learn=learn)
-        rows = self._plain_rows(event, rates, learn)
-        return self._any_rows(event, rates, learn) if rows is None else rows
+        rows = self._plain_rows(event, rates, learn) or self._any_rows(event, rates, learn)
+        return self.offsets.centred(rows, learn=learn)
 
     def block(self, event: PackedLists) -> tuple[Rows, Ints, Floats]:
         """The rows of many judged lists, how many each list has, and the label of each row."""
         sizes = np.frombuffer(event.sizes, dtype="<i4").astype(np.int64)
         n = int(sizes.sum())
-        return self._packed_rows(event, n, learn=True), sizes, _numbers(event.labels, n)
+        rows = self.offsets.centred(self._packed_rows(event, n, learn=True), learn=True)
+        return rows, sizes, _numbers(event.labels, n)
 
-    def row(self, x: Mapping[str, Value], *, learn: bool = True) -> dict[int, float]:
-        """The row of one example's features."""
-        return self.encoder.sorted_row(x, learn)
+    def example_rows(self, *xs: Mapping[str, Value], learn: bool = True) -> Rows:
+        """The rows of examples given by their features."""
+        rows = sparse_rows([self.encoder.sorted_row(x, learn) for x in xs])
+        return self.offsets.centred(rows, learn=learn)
 
     def _plain_rows(self, event: Ranking, rates: list[float] | None, learn: bool) -> Rows | None:
         """The quick way: every item has the same fields, all numbers, none of them in its metadata too.
@@ -168,6 +173,8 @@ class FeatureSpace:
         columns = [self.columns.add(name) for name in names]
         if -1 in columns or len(set(columns)) != len(columns):
             return None
+        for column in columns:
+            self.offsets.mark(column)
         if self.settings.click_rate_half_life_ms:
             columns.append(self.columns.add(CLICK_RATE))
             if len(set(columns)) != len(columns):
@@ -176,33 +183,30 @@ class FeatureSpace:
 
     def _any_rows(self, event: Ranking, rates: list[float] | None, learn: bool) -> Rows:
         rows: list[dict[int, float]] = []
-        find = self.columns.add if learn else self.columns.find
         for k, item in enumerate(event.items):
-            row = self.encoder.row({field.name: field.value for field in item.fields}, learn)
+            fields: dict[str, Value] = {field.name: field.value for field in item.fields}
+            if item.relevancy is not None:
+                fields["relevancy"] = item.relevancy
+            row = self.encoder.row(fields, learn)
             if item.id in self.items:
-                row = self._over_metadata(item, row)
-            for name, value in (("relevancy", item.relevancy), (CLICK_RATE, rates[k] if rates else None)):
-                if value is not None:
-                    column = find(name)
-                    if column >= 0:
-                        row[column] = value
-                    elif learn:
-                        self.encoder.dropped += 1
+                row = self._over_metadata(item.id, fields, row)
+            if rates is not None:
+                column = self.columns.find(CLICK_RATE)
+                row[column] = row.get(column, 0.0) + rates[k]
             rows.append(row)
         return sparse_rows(rows)
 
-    def _over_metadata(self, item: Item, own: dict[int, float]) -> dict[int, float]:
+    def _over_metadata(self, item: str, own: Mapping[str, Value], row: dict[int, float]) -> dict[int, float]:
         """The item's own fields take the place of metadata of the same name."""
-        fields = self.items[item.id]
-        named = {field.name for field in item.fields}
-        if named.isdisjoint(fields):
-            row = dict(self._known[item.id].row)
+        fields = self.items[item]
+        if own.keys().isdisjoint(fields):
+            whole = dict(self._known[item].row)
         else:
-            kept = {name: value for name, (_, value) in fields.items() if name not in named}
-            row = self.encoder.sorted_row(kept, learn=False)
-        for column, value in own.items():
-            row[column] = row[column] + value if column in row else value
-        return row
+            kept = {name: value for name, (_, value) in fields.items() if name not in own}
+            whole = self.encoder.sorted_row(kept, learn=False)
+        for column, value in row.items():
+            whole[column] = whole[column] + value if column in whole else value
+        return whole
 
     def _packed_rows(self, event: PackedRanking | PackedLists, n: int, learn: bool) -> Rows:
         key = bytes(event.columns)
@@ -213,6 +217,8 @@ class FeatureSpace:
             known = columns[columns >= 0]
             layout = columns, len(known) == len(columns), len(np.unique(known)) < len(known)
             if learn:
+                for column in known.tolist():
+                    self.offsets.mark(column)
                 if len(self._packed) >= LAYOUTS:
                     self._packed.clear()
                 self._packed[key] = layout
@@ -239,6 +245,7 @@ class FeatureSpace:
         return {
             "dropped": self.dropped,
             **self.columns.to_state(),
+            **_prefixed("offset/", self.offsets.to_state()),
             **_prefixed("item/", self.items.to_state()),
             **_prefixed("rate/", self.rates.to_state()),
         }
@@ -247,6 +254,7 @@ class FeatureSpace:
         """Take up what `to_state` gave."""
         self.encoder.dropped = int(state.get("dropped", 0))
         self.columns.from_state({key: state[key] for key in state if key.startswith("names#")})
+        self.offsets.from_state(_without("offset/", state))
         self.items.from_state(_without("item/", state))
         self.rates.from_state(_without("rate/", state))
         self._known = {item: self._encoded(item, learn=False) for item in self.items}
@@ -257,6 +265,7 @@ class FeatureSpace:
         return {
             "dropped": self.dropped,
             **self.columns.dirty(),
+            **_prefixed("offset/", self.offsets.dirty()),
             **_prefixed("item/", self.items.dirty()),
             **_prefixed("rate/", self.rates.dirty()),
         }

@@ -20,7 +20,7 @@ from ..events.types import (
     Record,
     UserMetadata,
 )
-from ..features.batch import BY_LABEL, EXAMPLE, BatchBuilder, Rows, sparse_rows
+from ..features.batch import BY_LABEL, EXAMPLE, BatchBuilder, Rows
 from ..features.space import FeatureSpace
 from ..preferences.dedup import SeenIds
 from ..preferences.join import Join, Shown
@@ -159,12 +159,12 @@ class Flow:
         return True
 
     def _take_preference(self, event: Preference) -> bool:
-        rows = sparse_rows([self.features.row(event.better), self.features.row(event.worse)])
+        rows = self.features.example_rows(event.better, event.worse)
         self._judged(rows, [1.0, 0.0], [event.weight] * 2, BY_LABEL, event.query, topless=True)
         return True
 
     def _take_example(self, event: Example) -> bool:
-        rows = sparse_rows([self.features.row(event.x)])
+        rows = self.features.example_rows(event.x)
         self._judged(rows, [event.y], [1.0], EXAMPLE, event.query, topless=True)
         return True
 

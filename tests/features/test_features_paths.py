@@ -26,6 +26,8 @@ NUMBERS = st.one_of(
     st.integers(-(10**308), 10**308),
     st.booleans(),
 )
+
+pytestmark = pytest.mark.usefixtures("uncentred")
 VALUES = st.one_of(
     NUMBERS,
     st.sampled_from(["x", "y", ""]),
