@@ -47,7 +47,7 @@ class JudgeSettings(_Section, frozen=True):
 
     rule: Literal["auto", "unclicked", "ips", "scored", "skip-above", "last-click", "fair-pairs"] = "auto"
     grades: dict[str, float] = msgspec.field(default_factory=lambda: {"click": 1.0, "purchase": 3.0})
-    clip: float | None = 10.0  # largest weight 1/theta; none only where theta is measured
+    clip: float = 10.0  # largest weight 1/theta; 0 for no limit, only where theta is measured
     theta: list[float] | None = None  # chance that rank 1, 2, … is looked at
     min_shuffled: int = 2000  # shuffled rankings needed before their theta is trusted
 
@@ -89,9 +89,13 @@ class Settings(_Section, frozen=True):
         return {name: full[name] for name in ("events", "join", "judge", "features", "models")}
 
 
-def load_settings(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Settings from a file (TOML, or YAML by its ending), then the environment, checked."""
-    data: dict[str, Any] = {}
+def load_settings(
+    path: str | Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    base: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Settings from a file (TOML, or YAML by its ending), else `base`, then the environment, checked."""
+    data: dict[str, Any] = dict(base or {})
     where = "the environment"
     path = path or environ.get("STREAMRANK_CONFIG")
     if path is not None:
@@ -177,14 +181,14 @@ def _check(settings: Settings) -> None:
     judge = settings.judge
     if judge.theta is not None and not (judge.theta and all(0 < t <= 1 for t in judge.theta)):
         raise ConfigError("judge.theta must be a list of numbers in (0, 1], one a rank, the first usually 1")
-    if judge.clip is None and judge.theta is not None:
+    if judge.clip == 0 and judge.theta is not None:
         raise ConfigError(
             "judge.clip is off while judge.theta comes from the config: a wrong theta, unclipped, trains a "
             "ranker worse than none. Set judge.clip (10 is the default), or drop judge.theta and show some "
             "rankings shuffled, so that theta is measured."
         )
-    if judge.clip is not None and not 1 <= judge.clip < math.inf:
-        raise ConfigError(f"judge.clip is {judge.clip}: a number from 1 up, or null to weigh clicks in full")
+    if judge.clip != 0 and not 1 <= judge.clip < math.inf:
+        raise ConfigError(f"judge.clip is {judge.clip}: a number from 1 up, or 0 to weigh clicks in full")
     if any(not 0 <= grade < math.inf for grade in judge.grades.values()):
         raise ConfigError("judge.grades must be finite numbers from 0 up")
     names = [model.name for model in settings.models]

@@ -1,7 +1,7 @@
 """The command line: one command, one short function; the work is elsewhere.
 
 Exit codes: 0 done; 1 the data has faults; 2 wrong usage or settings; 3 a log cannot be read; 4 the store or a
-snapshot cannot be used; 130 interrupted (what was taken is committed).
+snapshot cannot be used; 130 interrupted.
 """
 
 import importlib
@@ -26,9 +26,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"streamrank {arguments.command}: {error}", file=sys.stderr)
         return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 2)
     except KeyboardInterrupt:
-        print("interrupted; what was taken is committed", file=sys.stderr)
+        print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `streamrank dlq list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # such as a full disk behind standard output
+        print(f"streamrank {arguments.command}: {error}", file=sys.stderr)
+        return 4
     return int(code or 0)

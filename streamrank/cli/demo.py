@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from ..features.batch import BatchBuilder
 from ..metrics.functions import ndcg
 from ..pipeline.checkpoint import Checkpoint
 from ..pipeline.flow import Flow
-from ..pipeline.replay import summary
+from ..pipeline.replay import stop_signals, summary
 from ..pipeline.report import Chart, Curve, write_report
 from ..simulation import Settings, Simulator
 from ..state import open_store
@@ -59,9 +60,10 @@ class Demo:
     def look(self, flow: Flow, seconds: float) -> None:
         """Note the true quality now."""
         flow.learn()
+        quality, shown = self.true_ndcg(flow), self.true_ndcg(None)
         self.times.append(seconds)
-        self.quality.append(self.true_ndcg(flow))
-        self.shown.append(self.true_ndcg(None))
+        self.quality.append(quality)
+        self.shown.append(shown)
 
     def drift(self, seconds: float) -> None:
         """Change the users' taste."""
@@ -89,11 +91,8 @@ def demo(arguments: argparse.Namespace) -> int:
         screen: AbstractContextManager[Any] = (
             Live(console=Console(stderr=True), refresh_per_second=4) if live else nullcontext()
         )
-        with screen as view:
-            try:
-                seconds = _run(show, checkpoint, arguments.seconds, view)
-            except KeyboardInterrupt:  # a demo may be cut short: the report is still worth having
-                seconds = show.times[-1] if show.times else 0.0
+        with screen as view, stop_signals() as stopped:  # cut short, the report is still worth having
+            seconds = _run(show, checkpoint, arguments.seconds, view, stopped)
         checkpoint.commit()
         result = _result(show, flow, seconds) | summary(flow, store)
         result["report"] = str(folder / "report.html")
@@ -126,7 +125,7 @@ def _warm_up(settings: StreamSettings) -> None:
     flow.learn()
 
 
-def _run(show: Demo, checkpoint: Checkpoint, budget: float, view: Any) -> float:
+def _run(show: Demo, checkpoint: Checkpoint, budget: float, view: Any, stopped: Callable[[], bool]) -> float:
     flow = checkpoint.flow
     show.look(flow, 0.0)
     looked, began = 0.0, time.monotonic()
@@ -144,7 +143,7 @@ def _run(show: Demo, checkpoint: Checkpoint, budget: float, view: Any) -> float:
             looked = seconds
             show.look(flow, seconds)
             _tell(show, flow, seconds, budget, view)
-        if seconds >= budget:
+        if seconds >= budget or stopped():
             break
     show.look(flow, time.monotonic() - began)
     return time.monotonic() - began
@@ -171,16 +170,12 @@ def _spark(values: list[float], width: int) -> str:
 
 
 def _result(show: Demo, flow: Flow, seconds: float) -> dict[str, Any]:
-    drifted = next((k for k, t in enumerate(show.times) if t == show.drifted_at), len(show.times) - 1)
-    after = show.quality[drifted + 1 :] or show.quality[-1:]
+    quality = {"order_shown": show.shown[0], "start": show.quality[0]}
+    if show.drifted_at is not None:  # looked at just before and just after, at the same moment
+        drifted = show.times.index(show.drifted_at)
+        quality |= {"before_drift": show.quality[drifted], "just_after_drift": show.quality[drifted + 1]}
     return {
         "seconds": seconds,
         "events_per_second": flow.counts["events"] / seconds if seconds else 0.0,
-        "ndcg@10": {
-            "order_shown": show.shown[0],
-            "start": show.quality[0],
-            "before_drift": show.quality[drifted],
-            "just_after_drift": after[0],
-            "end": show.quality[-1],
-        },
+        "ndcg@10": quality | {"end": show.quality[-1]},
     }

@@ -12,6 +12,8 @@ from ..pipeline.flow import Flow
 from ..state import DeadLetter, Store
 from .output import existing_store, print_json, print_table, settings_of
 
+TAKEN = ("learnt", "duplicate", "late")  # fates that settle a letter
+
 
 def list_letters(arguments: argparse.Namespace) -> int:
     """One line a letter."""
@@ -52,7 +54,7 @@ def replay_letters(arguments: argparse.Namespace) -> int:
             if arguments.ids
             else [(i, shard, letter) for i, (shard, letter) in letters.items()]
         )
-        learnt, refused = [], []
+        fates: dict[str, str] = {}
         for shard in sorted({shard for _, shard, _ in chosen}):
             checkpoint = Checkpoint(store, Flow(settings_of(store, shard, None)), shard=shard)
             settled = []
@@ -60,18 +62,19 @@ def replay_letters(arguments: argparse.Namespace) -> int:
                 if home != shard:
                     continue
                 if arguments.mended:
-                    letter = msgspec.structs.replace(letter, value=_read(arguments.mended), part=0)
-                if checkpoint.flow.redeliver(letter):
+                    letter = msgspec.structs.replace(letter, value=_read(arguments.mended))
+                fates[identity] = checkpoint.flow.redeliver(letter)
+                if fates[identity] in TAKEN:
                     settled.append(_place(identity))
-                    learnt.append(identity)
-                else:
-                    refused.append(identity)
             checkpoint.commit(settled=settled)
-    result = {"learnt": learnt, "refused": refused}
+    refused = {identity: fate for identity, fate in fates.items() if fate not in TAKEN}
+    result = {fate: [i for i, got in fates.items() if got == fate] for fate in TAKEN} | {"refused": refused}
     if arguments.json:
         print_json(result)
     else:
-        print(f"{len(learnt)} learnt, {len(refused)} still refused")
+        print("  ".join(f"{len(result[fate])} {fate}" for fate in TAKEN) + f"  {len(refused)} still refused")
+        for identity, why in refused.items():
+            print(f"{identity}  {why}")
     return 1 if refused else 0
 
 

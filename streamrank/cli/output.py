@@ -1,11 +1,12 @@
 """What the commands share: JSON lines, tables, progress, opening stores and settings."""
 
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from rich.console import Console
@@ -37,8 +38,15 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
-    Console(soft_wrap=False).print(table)
+        table.add_row(*(_text(cell) for cell in row))
+    # nothing is wrapped in a pipe: a digest broken over two lines cannot be copied
+    Console(width=None if sys.stdout.isatty() else 500).print(table)
+
+
+def _text(cell: object) -> str:
+    if isinstance(cell, float):
+        return "-" if math.isnan(cell) else f"{cell:.4f}"
+    return str(cell)
 
 
 @contextmanager
@@ -88,9 +96,7 @@ def existing_store(url: str | None) -> Store:
 
 
 def settings_of(store: Store, shard: str, config: str | None) -> Settings:
-    """The settings named, else those the store was learnt under, else the defaults."""
-    settings = load_settings(config)
+    """The settings named, else those the store was learnt under, else the defaults; then the environment."""
     stored = store.get(shard, "config")
-    if config is None and settings.learning() == Settings().learning() and stored is not None:
-        return msgspec.convert({**msgspec.to_builtins(settings), **decode(stored)}, Settings)  # type: ignore[dict-item]
-    return settings
+    base = None if stored is None else cast(dict[str, Any], decode(stored))
+    return load_settings(config, base=base)

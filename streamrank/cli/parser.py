@@ -1,7 +1,9 @@
 """Every command and option, with help that teaches."""
 
 import argparse
+import math
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -14,6 +16,11 @@ Start here:
   streamrank validate log.jsonl                           is it well formed?
   streamrank replay log.jsonl --report out.html           learn from it, and see how well
 """
+
+
+# as in streamrank.simulation, which needs numpy: help is to come at once, so it is not imported here
+CLICK_MODELS = ("pbm", "cascade", "perfect", "navigational", "informational")
+MAX_RATE, MAX_LATE = 0.25, 0.1
 
 
 class _Parser(argparse.ArgumentParser):
@@ -51,13 +58,15 @@ def _command(commands: Any, name: str, run: str, summary: str, *examples: str) -
     return parser
 
 
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="last line of standard output is one JSON object")
+def _json(parser: argparse.ArgumentParser, note: str = "") -> None:
+    what = f"last line of standard output is one JSON object{note}"
+    parser.add_argument("--json", action="store_true", help=what)
 
 
 def _store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
+        type=_filled,
         metavar="URL",
         help="where the state lives: sqlite:///file.db, memory:// (default: the setting `store`, sqlite:///streamrank.db)",
     )
@@ -81,8 +90,8 @@ def _demo(commands: Any) -> None:
         "demo",
         "demo --headless --seconds 20 --json",
     )
-    parser.add_argument("--seconds", type=_positive_float, default=30.0, help="how long (default: 30)")
-    parser.add_argument("--seed", type=int, default=7, help="of the simulated world (default: 7)")
+    parser.add_argument("--seconds", type=_above_zero, default=30.0, help="how long (default: 30)")
+    parser.add_argument("--seed", type=_whole(0), default=7, help="of the simulated world (default: 7)")
     parser.add_argument(
         "--out", default="streamrank-demo", metavar="DIR", help="for the report and the store"
     )
@@ -100,36 +109,44 @@ def _simulate(commands: Any) -> None:
         "simulate --malformed 0.01 --duplicates 0.02 --late 0.02 --drift-at 0.5 --out log.jsonl.gz",
         "simulate --events 50000 --numeric-features 46 --format msgpack --out packed.msgpack",
     )
-    parser.add_argument("--events", type=_positive_int, default=20_000, help="lines in all (default: 20000)")
-    parser.add_argument("--seed", type=int, default=7, help="same seed, same bytes (default: 7)")
+    parser.add_argument("--events", type=_whole(1), default=20_000, help="lines in all (default: 20000)")
+    parser.add_argument("--seed", type=_whole(0), default=7, help="same seed, same bytes (default: 7)")
     parser.add_argument(
-        "--out", required=True, metavar="FILE", help="- for standard output; .gz and .zst compress"
+        "--out",
+        required=True,
+        type=_filled,
+        metavar="FILE",
+        help="written aside (FILE.part), then renamed; - for standard output; .gz and .zst compress",
     )
     parser.add_argument("--format", choices=["jsonl", "msgpack"], default="jsonl", help="default: jsonl")
     parser.add_argument(
         "--click-model",
         default="pbm",
-        choices=["pbm", "cascade", "perfect", "navigational", "informational"],
+        choices=CLICK_MODELS,
         help="how users click (default: pbm, position-based)",
     )
-    parser.add_argument("--malformed", type=float, default=0.0, metavar="SHARE", help="of the lines")
-    parser.add_argument("--duplicates", type=float, default=0.0, metavar="SHARE", help="delivered twice")
+    for name, limit, what in (
+        ("--noise", 1.0, "of the decisions to click made by tossing a coin, below 1"),
+        ("--malformed", MAX_RATE, f"of the lines, up to {MAX_RATE}"),
+        ("--duplicates", MAX_RATE, f"of the lines, up to {MAX_RATE}, are delivered twice"),
+        ("--late", MAX_LATE, f"of the lines, up to {MAX_LATE}, are clicks past the join window"),
+    ):
+        parser.add_argument(
+            name, type=_share(limit), default=0.0, metavar="SHARE", help=f"{what} (default: 0)"
+        )
     parser.add_argument(
-        "--late", type=float, default=0.0, metavar="SHARE", help="clicks past the join window"
-    )
-    parser.add_argument(
-        "--drift-at", type=float, metavar="SHARE", help="taste changes at this share of the log"
+        "--drift-at", type=_share(1.0), metavar="SHARE", help="taste changes at this share of the log"
     )
     parser.add_argument(
         "--shuffled",
-        type=float,
+        type=_share(1.0),
         default=0.05,
         metavar="SHARE",
         help="of rankings in random order (default: .05)",
     )
     parser.add_argument(
         "--numeric-features",
-        type=int,
+        type=_whole(0),
         default=0,
         metavar="N",
         help="every item has N plain numbers instead of the catalogue's fields",
@@ -137,7 +154,7 @@ def _simulate(commands: Any) -> None:
     parser.add_argument(
         "--truth", metavar="FILE", help="relevance of every shown item (default: OUT.truth; 'none' for none)"
     )
-    _json(parser)
+    _json(parser, note="; goes with a file, not with --out -")
 
 
 def _validate(commands: Any) -> None:
@@ -151,7 +168,7 @@ def _validate(commands: Any) -> None:
     )
     parser.add_argument("logs", nargs="+", metavar="LOG", help="event logs; - for standard input")
     parser.add_argument(
-        "--show", type=int, default=3, metavar="N", help="examples of each fault (default: 3)"
+        "--show", type=_whole(0), default=3, metavar="N", help="examples of each fault (default: 3)"
     )
     _config(parser)
     _json(parser)
@@ -176,11 +193,11 @@ def _replay(commands: Any) -> None:
     _store(parser)
     parser.add_argument(
         "--commit-every",
-        type=_positive_int,
+        type=_whole(1),
         metavar="N",
         help="events between commits (setting commit_every)",
     )
-    parser.add_argument("--until", type=_positive_int, metavar="N", help="stop after N events of the log")
+    parser.add_argument("--until", type=_whole(1), metavar="N", help="stop after N events of the log")
     parser.add_argument("--report", metavar="FILE", help="write an HTML report with plots")
     parser.add_argument(
         "--adopt-config", action="store_true", help="go on under settings other than the store's"
@@ -258,15 +275,44 @@ def _dead_letters(commands: Any) -> None:
     _json(parser)
 
 
-def _positive_int(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 up")
-    return value
+def _whole(low: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if value < low:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} up")
+        return value
+
+    return parse
 
 
-def _positive_float(text: str) -> float:
-    value = float(text)
+def _share(limit: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        value = _number(text)
+        if not 0 <= value <= limit:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to {limit:g}")
+        return value
+
+    return parse
+
+
+def _above_zero(text: str) -> float:
+    value = _number(text)
     if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan  # in no range
+
+
+def _filled(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: leave the option out, or give it a value")
+    return text

@@ -1,33 +1,44 @@
 """`streamrank replay`."""
 
 import argparse
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from ..config import Settings, load_settings
+from ..config import load_settings
+from ..errors import ConfigError
 from ..pipeline.checkpoint import Checkpoint
 from ..pipeline.flow import Flow
+from ..pipeline.memory import check_last
 from ..pipeline.model import METRICS
 from ..pipeline.replay import replay as run
 from ..pipeline.replay import summary
 from ..sources import open_source
 from ..state import open_store
-from .output import print_json, print_table, progress, settings_of
+from .output import print_json, print_table, progress, say, settings_of
 
 SHARD = "0"
 
 
 def replay(arguments: argparse.Namespace) -> int:
     """Learn from the logs, going on where the store stands."""
+    if arguments.report and not Path(arguments.report).absolute().parent.is_dir():
+        raise ConfigError(f"cannot write the report {arguments.report}: there is no such folder")
     source = open_source(arguments.logs)
     with open_store(arguments.store or load_settings(arguments.config).store) as store:
-        settings: Settings = settings_of(store, SHARD, arguments.config)
+        settings = settings_of(store, SHARD, arguments.config)
         if arguments.commit_every:
             settings = msgspec.structs.replace(settings, commit_every=arguments.commit_every)
-        checkpoint = Checkpoint(store, Flow(settings), shard=SHARD, adopt_config=arguments.adopt_config)
-        checkpoint.adopt_source(source.fingerprint())
+        first = source.fingerprint()
+        checkpoint = Checkpoint(
+            store, Flow(settings), shard=SHARD, source=first, adopt_config=arguments.adopt_config
+        )
         flow = checkpoint.flow
         before = flow.counts["events"]
+        records = source.records(max(flow.offset - 1, 0))
+        if flow.offset:
+            check_last(flow, next(records, None))
         with progress(source, "replay") as update:
             ticks = 0
 
@@ -38,7 +49,11 @@ def replay(arguments: argparse.Namespace) -> int:
                     quality = flow.models[0].history.recent(8)["ndcg@10"]
                     update(f"{flow.counts['events']} events, ndcg@10 {quality:.3f}")
 
-            seconds = run(source.records(flow.offset), checkpoint, until=arguments.until, watch=watch)
+            try:
+                seconds = run(records, checkpoint, until=arguments.until, watch=watch)
+            except KeyboardInterrupt:
+                say(f"stopped after {flow.counts['events']} events, all committed; run it again to go on")
+                raise
         source.close()
         result = summary(flow, store)
         taken = flow.counts["events"] - before
@@ -55,4 +70,25 @@ def replay(arguments: argparse.Namespace) -> int:
         print_table("replay", ["", ""], plain)
         rows = [(name, *(quality[m] for m in METRICS)) for name, quality in result["models"].items()]
         print_table("\nmodels, each list scored before it is learnt", ["model", *METRICS], rows)
+    _remark(result, arguments.store or settings.store)
     return 0
+
+
+def _remark(result: dict[str, Any], store: str) -> None:
+    """What a reader of the figures should not overlook."""
+    if result["rejected"]:
+        say(f"{result['rejected']} events were refused: streamrank dlq list --store {store}")
+    if result["events"] and not result["judged"]:
+        say(
+            f"nothing was learnt: {result['unmatched']} interactions belong to no ranking in the log, "
+            f"{result['late']} events came too late. A ranker learns from rankings and the clicks on them, "
+            "from labelled lists, preferences or examples."
+        )
+    if result["features_dropped"]:
+        say(
+            f"{result['features_dropped']} feature values found no column: raise features.columns, or set "
+            'features.mode = "hashed"'
+        )
+    for name, model in result["models"].items():
+        if model["refused"]:
+            say(f"model {name} refused {model['refused']} lists with values that are no sensible numbers")

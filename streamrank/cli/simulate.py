@@ -2,15 +2,16 @@
 
 import argparse
 import gzip
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import zstandard
 
-from ..errors import MalformedEvent, SourceError
+from ..errors import ConfigError, MalformedEvent, SourceError
 from ..events.codec import Decoder, encode_msgpack, pack
 from ..events.types import Ranking
 from ..simulation import Settings, Simulator
@@ -23,6 +24,8 @@ LATE_SPAN_MS = 8 * 3_600_000
 
 def simulate(arguments: argparse.Namespace) -> int:
     """Write the log, and the truth beside it."""
+    if arguments.json and arguments.out == "-":
+        raise ConfigError("--json goes with a file: with --out - standard output is the log itself")
     gap_ms = 2_000
     if arguments.late > 0:
         gap_ms = max(gap_ms, int(LATE_SPAN_MS / (0.3 * arguments.events)))
@@ -37,6 +40,7 @@ def simulate(arguments: argparse.Namespace) -> int:
         shuffled=arguments.shuffled,
         numeric_features=arguments.numeric_features,
         mean_gap_ms=gap_ms,
+        noise=arguments.noise,
     )
     simulator = Simulator(settings)
     packed = arguments.format == "msgpack"
@@ -49,7 +53,7 @@ def simulate(arguments: argparse.Namespace) -> int:
         with _writing(truth) as out:
             out.writelines(record + b"\n" for record in simulator.truth_records())
     result = {"out": arguments.out, "truth": None if truth == "none" else truth, **simulator.counts}
-    if arguments.json and arguments.out != "-":
+    if arguments.json:
         print_json(result)
     else:
         say("  ".join(f"{name} {value}" for name, value in result.items()))
@@ -71,18 +75,30 @@ def _packed(record: bytes, decoder: Decoder) -> bytes:
 
 @contextmanager
 def _writing(path: str) -> Iterator[BinaryIO]:
+    """Written aside and renamed when it is whole: who is interrupted leaves what was there before."""
     if path == "-":
         yield sys.stdout.buffer
         return
+    target = Path(os.path.realpath(path))  # a link stays a link
+    # what is no file, such as /dev/null or a named pipe, must not be replaced by one
+    aside = target if target.exists() and not target.is_file() else target.with_name(f"{target.name}.part")
     try:
-        if path.endswith(".gz"):
-            with gzip.open(path, "wb", compresslevel=6) as stream:
-                yield cast(BinaryIO, stream)
-        elif path.endswith(".zst"):
-            with zstandard.open(path, "wb") as stream:
+        try:
+            with aside.open("wb") as file, _packed_as(path, file) as stream:
                 yield stream
-        else:
-            with Path(path).open("wb") as stream:
-                yield stream
+            if aside != target:
+                aside.replace(target)
+        except BaseException:
+            if aside != target:
+                aside.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise SourceError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _packed_as(path: str, file: BinaryIO) -> AbstractContextManager[BinaryIO]:
+    if path.endswith(".gz"):  # without a name and a time: same seed, same bytes
+        return cast(AbstractContextManager[BinaryIO], gzip.GzipFile("", "wb", 6, file, mtime=0))
+    if path.endswith(".zst"):
+        return zstandard.ZstdCompressor().stream_writer(file, closefd=False)
+    return nullcontext(file)

@@ -48,4 +48,4 @@ def _print(arguments: argparse.Namespace, info: dict[str, object]) -> None:
     if arguments.json:
         print_json(info)
     else:
-        print("\n".join(f"{name}: {value}" for name, value in info.items()))
+        print("\n".join(f"{name}: {value}" for name, value in info.items() if name != "config_json"))

@@ -106,6 +106,14 @@ class Decoder:
             return [self._read_msgpack(value)]
         return [_neither(value)]
 
+    def parts(self, value: bytes) -> list[bytes]:
+        """The elements of an array of events, undecoded, in the order of `decode`; a single one is itself."""
+        if value.lstrip(_SPACE)[:1] == b"[":
+            return [bytes(part) for part in self._json_array(value)]
+        if value[0] in _MSGPACK_ARRAYS:
+            return [bytes(part) for part in self._msgpack_array(value)]
+        return [value]
+
     def _read_array(
         self,
         value: bytes,

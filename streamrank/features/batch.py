@@ -16,10 +16,10 @@ AnyArray = npt.NDArray[Any]
 
 # How the pairs of a list follow from its labels y and weights c.
 BY_LABEL = 0  # i beats j where y_i > y_j, with weight c_i
-EVERY_OTHER = 1  # i with y_i > 0 beats every other j, with weight c_i (IPS: clicks on both sides cancel)
+EVERY_OTHER = 1  # i with y_i > 0 beats every other j, with weight c_i (IPS: two clicks beat each other)
 EXPLICIT = 2  # the pairs are listed
-EXAMPLE = 4  # one scored row: a learner of pairs sets it against the last examples of its query
 SCORED = 3  # the label is y c (a click over its propensity); i beats j where y_i c_i > y_j c_j, with weight 1
+EXAMPLE = 4  # one scored row: a learner of pairs sets it against the last examples of its query
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,10 @@ NAMES_A_BLOCK = 1024
 class Columns(Protocol):
     """Names to columns."""
 
+    def __len__(self) -> int:
+        """How many columns are in use."""
+        ...
+
     def add(self, name: str) -> int:
         """The column of `name`, given one if it is new; -1 when there is no room."""
         ...
@@ -61,6 +65,9 @@ class Vocabulary:
         self._columns: dict[str, int] = {}
         self._names: list[str] = []
         self._saved = 0
+
+    def __len__(self) -> int:
+        return len(self._names)
 
     def add(self, name: str) -> int:
         column = self._columns.get(name)
@@ -115,6 +122,9 @@ class Hashed:
             raise ConfigError(f"features.bits is {bits}: choose 1 to 26 (2^26 columns are 4 GB of weights)")
         self.bits = bits
         self._known: dict[str, int] = {}  # a cache, bounded; not state: the hash says the same again
+
+    def __len__(self) -> int:
+        return 1 << self.bits
 
     def add(self, name: str) -> int:
         column = self._known.get(name)

@@ -18,6 +18,7 @@ class Encoder:
     def __init__(self, columns: Columns, offsets: Offsets, text: Sequence[str]) -> None:
         self.columns, self.offsets = columns, offsets
         self.dropped = 0
+        self.lost = 0  # of the last row
         self._text = frozenset(text)
 
     def row(self, fields: Mapping[str, Value], learn: bool) -> dict[int, float]:
@@ -40,6 +41,7 @@ class Encoder:
                 dropped += column < 0
                 if column >= 0:
                     _add(row, column, number)
+        self.lost = dropped
         if learn:
             self.dropped += dropped
         return row

@@ -20,7 +20,8 @@ class Items:
     >>> items = Items(limit=10)
     >>> for time_ms, price in ((50, 9.5), (40, 8.0)):
     ...     fields = [Field("price", price)]
-    ...     gone = items.describe(ItemMetadata(id="m", timestamp=time_ms, item="a", fields=fields))
+    ...     event = ItemMetadata(id="m", timestamp=time_ms, item="a", fields=fields)
+    ...     gone = items.describe(event, time_ms)
     >>> items["a"]
     {'price': (50, 9.5)}
     """
@@ -44,12 +45,12 @@ class Items:
     def __getitem__(self, item: str) -> Fields:
         return self._items[item][1]
 
-    def describe(self, event: ItemMetadata) -> str | None:
-        """Take in an item's metadata; returns the item that had to go to make room, if any."""
+    def describe(self, event: ItemMetadata, time_ms: int) -> str | None:
+        """Take in an item's metadata as of a time; returns the item that had to go to make room, if any."""
         _, fields = self._items.pop(event.item, (0, {}))
         for field in event.fields:
-            if field.name not in fields or fields[field.name][0] <= event.time_ms:
-                fields[field.name] = (event.time_ms, _storable(field.value))
+            if field.name not in fields or fields[field.name][0] <= time_ms:
+                fields[field.name] = (time_ms, _storable(field.value))
         while len(fields) > MAX_FIELDS:
             del fields[min(fields, key=lambda name: (fields[name][0], name))]
         self._tick += 1

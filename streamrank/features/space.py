@@ -24,10 +24,13 @@ DOUBLE = struct.Struct("<d")
 
 
 class Encoded:
-    """An item's metadata as a row, also as bytes that can be strung together."""
+    """An item's metadata as a row, also as bytes that can be strung together.
 
-    def __init__(self, row: dict[int, float]) -> None:
-        self.row = row
+    `n_columns` is how many there were when some value found none; None when all found theirs.
+    """
+
+    def __init__(self, row: dict[int, float], n_columns: int | None) -> None:
+        self.row, self.n_columns = row, n_columns
         self.columns = np.array(list(row), dtype="<i4").tobytes()
         self.values = np.array(list(row.values()), dtype="<f8").tobytes()
 
@@ -79,9 +82,9 @@ class FeatureSpace:
 
     # -- what is known of items ----------------------------------------------------------------------------
 
-    def describe(self, event: ItemMetadata) -> None:
-        """Take in an item's metadata; of two events for a field, the later by event time stays."""
-        gone = self.items.describe(event)
+    def describe(self, event: ItemMetadata, time_ms: int | None = None) -> None:
+        """Take in an item's metadata, as of its own time or another; the later value of a field stays."""
+        gone = self.items.describe(event, event.time_ms if time_ms is None else time_ms)
         self._known[event.item] = self._encoded(event.item, learn=True)
         if gone is not None:
             del self._known[gone]
@@ -94,17 +97,29 @@ class FeatureSpace:
 
     def _encoded(self, item: str, *, learn: bool) -> "Encoded":
         fields = {name: value for name, (_, value) in self.items[item].items()}
-        return Encoded(self.encoder.sorted_row(fields, learn))
+        row, lost = self.encoder.sorted_row(fields, learn), self.encoder.lost
+        return Encoded(row, len(self.columns) if lost else None)
+
+    def _metadata(self, item: str) -> "Encoded | None":
+        """What is known of an item, with today's columns: a value that found none may have one by now."""
+        known = self._known.get(item)
+        if known is not None and known.n_columns not in (None, len(self.columns)):
+            known = self._known[item] = self._encoded(item, learn=False)
+        return known
 
     # -- rows ----------------------------------------------------------------------------------------------
 
-    def rows(self, event: Ranking | PackedRanking, *, learn: bool = True) -> Rows:
-        """The rows of a ranking, in the order shown. With `learn=False` nothing is remembered of it."""
+    def rows(self, event: Ranking | PackedRanking, *, learn: bool = True, now: int | None = None) -> Rows:
+        """The rows of a ranking, in the order shown, click rates as of `now` (default: its own time).
+
+        With `learn=False` nothing is remembered of it.
+        """
         if isinstance(event, PackedRanking):
             return self.offsets.centred(self._packed_rows(event, len(event.items), learn), learn=learn)
         rates = None
         if self.settings.click_rate_half_life_ms:
-            rates = self.rates.shown([item.id for item in event.items], event.time_ms, learn=learn)
+            time_ms = event.time_ms if now is None else now
+            rates = self.rates.shown([item.id for item in event.items], time_ms, learn=learn)
         rows = self._plain_rows(event, rates, learn) or self._any_rows(event, rates, learn)
         return self.offsets.centred(rows, learn=learn)
 
@@ -144,7 +159,7 @@ class FeatureSpace:
                 numbers = pack(*[field.value for field in fields])
             except (struct.error, OverflowError):  # a string or a list is among them
                 return None
-            known = self._known.get(item.id)
+            known = self._metadata(item.id)
             if known is not None:
                 if not template.set.isdisjoint(known.row) or not self.items[item.id].keys().isdisjoint(names):
                     return None
@@ -176,8 +191,8 @@ class FeatureSpace:
         for column in columns:
             self.offsets.mark(column)
         if self.settings.click_rate_half_life_ms:
-            columns.append(self.columns.add(CLICK_RATE))
-            if len(set(columns)) != len(columns):
+            columns.append(self.columns.find(CLICK_RATE))
+            if -1 in columns or len(set(columns)) != len(columns):
                 return None
         return Template(names, columns)
 
@@ -192,7 +207,8 @@ class FeatureSpace:
                 row = self._over_metadata(item.id, fields, row)
             if rates is not None:
                 column = self.columns.find(CLICK_RATE)
-                row[column] = row.get(column, 0.0) + rates[k]
+                if column >= 0:
+                    row[column] = row.get(column, 0.0) + rates[k]
             rows.append(row)
         return sparse_rows(rows)
 
@@ -200,7 +216,8 @@ class FeatureSpace:
         """The item's own fields take the place of metadata of the same name."""
         fields = self.items[item]
         if own.keys().isdisjoint(fields):
-            whole = dict(self._known[item].row)
+            known = self._metadata(item)
+            whole = dict(known.row) if known is not None else {}
         else:
             kept = {name: value for name, (_, value) in fields.items() if name not in own}
             whole = self.encoder.sorted_row(kept, learn=False)

@@ -22,6 +22,10 @@ Counts = npt.NDArray[np.int32]
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 LARGEST = 1.7e308  # a score beyond is cut, so that a ranking always has an order
 STEEPEST = 1e20  # a value or slope beyond is refused: above any clock in nanoseconds, below FLT_MAX as "none"
+YOUNG = 32  # values from which on a column's mean and scale are trusted to say what is an outlier
+REACH = 10.0  # scales from the mean: a value beyond counts as one that far
+LONG = 20_000  # values after which the older ones count half, so that a scale can follow a change
+UNBIASED = 20_000  # touches from which on Adam's moments need no correction
 NOISE = 1e-12  # a sum this small beside its terms is rounding error: the column says nothing of the list
 BLOCK_BITS = 12  # 4096 columns a block: what a commit writes
 
@@ -34,9 +38,10 @@ class Weights(NamedTuple):
     m2: Floats
     average: Floats  # as of step `last`
     last: Ints  # the step that moved it last; 0 never
-    seen: Ints  # how many values, and their sums about the first one, for the scale; where a list holds
+    touches: Ints  # how many steps moved it: what Adam's moments rest on
+    seen: Ints  # how many values, and their sums about the pivot, for the scale; where a list holds
     #             the column in some rows only, the others count as 0, which is how they are scored
-    pivot: Floats
+    pivot: Floats  # the first value that is not 0; 0 while there is none
     total: Floats
     square: Floats
 
@@ -45,8 +50,8 @@ class Scratch(NamedTuple):
     """Nothing here is state: it follows from `Weights`, or is zero between lists."""
 
     inverse: Floats  # 1/scale of each column
-    gradient: Floats
-    bulk: Floats  # the sizes of the gradient's terms
+    gradient: Floats  # before it is summed, the lowest value that counts in full
+    bulk: Floats  # the sizes of the gradient's terms; before, the highest value that counts in full
     held: Counts  # rows of the list at hand that hold the column
     dirty: Flags  # 1 for each block that changed since the last commit
 
@@ -99,6 +104,37 @@ def inverse_scales(weights: Weights) -> Floats:
     for j in range(len(out)):
         out[j] = inverse_scale(weights.seen[j], weights.pivot[j], weights.total[j], weights.square[j])
     return out
+
+
+@jit
+def usual_range(count: int, pivot: float, total: float, inverse: float) -> tuple[float, float]:
+    """The values that count in full in a column's sums: `REACH` scales about its mean; all while it is young.
+
+    Of a column that is mostly 0, a value no larger than the pivot is never an outlier: cut to what is usual
+    among zeros, the rare values would let the scale, and with it the cut, shrink without end.
+
+    >>> usual_range(100, 3.0, -100.0, 0.5), usual_range(31, 3.0, 0.0, 1.0)
+    ((-18.0, 22.0), (-inf, inf))
+    >>> usual_range(1000, 1.0, -999.0, 100.0)
+    (-1.0, 1.0)
+    """
+    if count < YOUNG or pivot == 0.0:  # nothing but zeros says nothing of the values to come
+        return -math.inf, math.inf
+    mean, reach = pivot + total / count, REACH / inverse
+    low, high = mean - reach, mean + reach
+    if abs(mean) < 0.5 * abs(pivot):
+        low, high = min(low, -abs(pivot)), max(high, abs(pivot))
+    return low, high
+
+
+@jit
+def unbias(beta: float, touches: int) -> float:
+    """What a moment that began at 0 and was moved `touches` times is short of: 1 - beta^touches.
+
+    >>> round(unbias(0.9, 1), 9), round(unbias(0.9, 2), 9), unbias(0.999, 10**9)
+    (0.1, 0.19, 1.0)
+    """
+    return 1.0 if touches > UNBIASED else 1.0 - math.exp(touches * math.log(beta))
 
 
 @jit
@@ -161,16 +197,20 @@ def learn_lists(
 ) -> tuple[int, int]:
     """Score each list as served, then learn it; returns the steps made and the lists refused.
 
-    Per list: (1) served scores into `out`; (2) the column scales see its values; (3) scores s under the last
-    iterate w; (4) slopes ds of the loss; (5) gradient g = X'ds over the touched columns; (6) Adam on those,
-    and the average follows. A list without a preference changes nothing; one with an absurd value is refused
-    whole; one with an absurd gradient moves no weight. A column that tells no row from another has g = 0 and
-    rests. In (6) g^2 is at most the sum of squares that m2 remembers, so one wild weight cannot silence a
-    column for the thousands of lists that m2 takes to forget.
+    Per list: (1) served scores into `out`; (2) the column scales see its values, outliers cut; (3) scores s
+    under the last iterate w; (4) slopes ds of the loss; (5) gradient g = X'ds over the touched columns;
+    (6) Adam on those, and the average follows. A list without a preference changes nothing; one with an
+    absurd value is refused whole; one with an absurd gradient moves no weight. A column that tells no row
+    from another has g = 0 and rests. Adam counts the steps of each column by itself, so one that appears late
+    starts as one that was there from the first. In (6) g^2 is at most the sum of squares that m2 remembers,
+    so one wild weight cannot silence a column for the thousands of lists that m2 takes to forget.
     """
     w, m1, m2, average, last = weights.w, weights.m1, weights.m2, weights.average, weights.last
+    touches, seen, pivot, total, square = weights[5:]
     inverse, gradient, bulk = scratch.inverse, scratch.gradient, scratch.bulk
     held, dirty = scratch.held, scratch.dirty
+    low, high = gradient, bulk  # in (2); in (5) they are themselves. Memory is what a wide list costs
+    known, unbias1, unbias2 = 0, 1.0, 1.0
     for q in range(len(lists) - 1):
         first, end = lists[q], lists[q + 1]
         begin, stop = indptr[first], indptr[end]
@@ -191,29 +231,42 @@ def learn_lists(
         for k in range(begin, stop):
             j = indices[k]
             if held[j] == 0:
-                gradient[j] = bulk[j] = 0.0
                 touched[n_touched] = j
                 n_touched += 1
+                if scale:
+                    low[j], high[j] = usual_range(seen[j], pivot[j], total[j], inverse[j])
             held[j] += 1
             if scale:  # (2)
-                if weights.seen[j] == 0:
-                    weights.pivot[j] = values[k]
-                d = values[k] - weights.pivot[j]
-                weights.seen[j] += 1
-                weights.total[j] += d
-                weights.square[j] += d * d
+                value = values[k]
+                if pivot[j] == 0.0 and value != 0.0:  # all before it were 0
+                    pivot[j] = value
+                    total[j] = -seen[j] * value
+                    square[j] = seen[j] * value * value
+                if value < low[j]:
+                    value = low[j]
+                elif value > high[j]:
+                    value = high[j]
+                d = value - pivot[j]
+                seen[j] += 1
+                total[j] += d
+                square[j] += d * d
         if scale:
             for k in range(n_touched):
                 j = touched[k]
                 dirty[j >> BLOCK_BITS] = 1
                 if held[j] < end - first:
                     zeros = end - first - held[j]
-                    weights.seen[j] += zeros
-                    weights.total[j] -= zeros * weights.pivot[j]
-                    weights.square[j] += zeros * weights.pivot[j] * weights.pivot[j]
-                inverse[j] = inverse_scale(
-                    weights.seen[j], weights.pivot[j], weights.total[j], weights.square[j]
-                )
+                    seen[j] += zeros
+                    total[j] -= zeros * pivot[j]
+                    square[j] += zeros * pivot[j] * pivot[j]
+                if seen[j] >= LONG:
+                    half = seen[j] // 2
+                    total[j] *= half / seen[j]
+                    square[j] *= half / seen[j]
+                    seen[j] = half
+                inverse[j] = inverse_scale(seen[j], pivot[j], total[j], square[j])
+        for k in range(n_touched):
+            gradient[touched[k]] = bulk[touched[k]] = 0.0
         s = np.zeros(end - first)
         for r in range(first, end):  # (3)
             for k in range(indptr[r], indptr[r + 1]):
@@ -235,7 +288,6 @@ def learn_lists(
             refused += 1
         else:  # (6)
             step += 1
-            unbias1, unbias2 = 1.0 - BETA1**step, 1.0 - BETA2**step
             move = max(3.0 / (step + 2.0), 1.0 / horizon)
             for k in range(n_touched):
                 j = touched[k]
@@ -248,6 +300,10 @@ def learn_lists(
                 dirty[j >> BLOCK_BITS] = 1
                 if 0 < last[j] < step - 1:
                     average[j] = w[j] + (average[j] - w[j]) * decay(last[j], step - 1, horizon)
+                touches[j] += 1
+                if touches[j] != known:  # most columns of a list have the same count
+                    known = touches[j]
+                    unbias1, unbias2 = unbias(BETA1, known), unbias(BETA2, known)
                 m1[j] += (1.0 - BETA1) * (g - m1[j])
                 m2[j] += (1.0 - BETA2) * (g * g - m2[j])
                 w[j] -= rate * (m1[j] / unbias1) / (math.sqrt(m2[j] / unbias2) + EPSILON)

@@ -1,6 +1,7 @@
 """What every feature ranker is: river's habits above, one array interface below."""
 
 import abc
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,7 +24,8 @@ class Ranker(river.base.MiniBatchRegressor):
     It learns from scored examples (`learn_one`), preferences (`learn_pair`) and judged lists (`learn_list`);
     all three become a `Batch` for `learn_batch`, which does the work, so a batch of many is the same bits as
     one at a time. Names become columns in order of appearance, those of one example sorted, so the order of
-    a dict's keys changes nothing. Predicting changes nothing at all.
+    a dict's keys changes nothing; there is room for 2^26 names, later ones count nothing. A value of NaN is
+    missing, as if its name were not there. Predicting changes nothing at all.
     """
 
     def __init__(self) -> None:
@@ -46,7 +48,10 @@ class Ranker(river.base.MiniBatchRegressor):
 
     @abc.abstractmethod
     def to_state(self) -> StateEntries:
-        """All that was learnt, by name. Arrays are the learner's own memory: copy before changing them."""
+        """All that was learnt, by name, and how many lists were "refused".
+
+        Arrays are the learner's own memory: copy before changing them.
+        """
 
     @abc.abstractmethod
     def from_state(self, state: Mapping[str, Any]) -> None:
@@ -66,6 +71,11 @@ class Ranker(river.base.MiniBatchRegressor):
         ``columns[j]`` is the column here of the other's column j; without it the dict interface's names are
         matched, or, where none are used, columns are the same on both sides.
         """
+
+    @property
+    def refused(self) -> int:
+        """How many lists were refused so far: they held a value or weight beyond all sense."""
+        return int(self.to_state()["refused"])
 
     # -- river's interface ---------------------------------------------------------------------------------
 
@@ -133,13 +143,19 @@ class Ranker(river.base.MiniBatchRegressor):
     def _row(self, x: Features) -> dict[int, float]:
         # sorted: names new in this example get their columns in an order of their own, not the dict's
         columns = self._columns
-        rows = ((columns.add(name), float(x[name])) for name in sorted(x))
+        rows = ((columns.add(name), float(x[name])) for name in sorted(x) if not math.isnan(x[name]))
         return dict(sorted(row for row in rows if row[0] >= 0))
 
     def _known(self, xs: Sequence[Features]) -> Batch:
         find = self._columns.find
         rows = [
-            dict(sorted((j, float(v)) for j, v in ((find(name), x[name]) for name in x) if j >= 0))
+            dict(
+                sorted(
+                    (j, float(v))
+                    for j, v in ((find(name), x[name]) for name in x)
+                    if j >= 0 and not math.isnan(v)
+                )
+            )
             for x in xs
         ]
         builder = BatchBuilder()

@@ -30,6 +30,12 @@ Make = Callable[[], Ranker]
 
 MANY = 2500  # with so many queries seen, keyed state must have reached its bound
 EXTREMES = (1e300, -1e300, 1e-300, 0.0, 1e308, 1.0)
+OUTLIERS = (
+    1e4,
+    1e6,
+    1e9,
+    1e19,
+)  # each alone among values of about 1: too large to be right, not to be squared
 
 
 def yield_checks(make: Make, skip: Collection[str] = ()) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -224,6 +230,21 @@ def check_extreme_input_does_no_lasting_harm(make: Make) -> None:
         expect(error < 0.2, f"pairwise error {error:.3f} on ordinary lists after extreme ones")
 
 
+def check_one_outlier_does_no_lasting_harm(make: Make) -> None:
+    """Ordinary lists are learnt after a single value far too large that is no reason to refuse a list."""
+    ordinary = [*named_lessons(300, seed=4, kinds=("list",))]
+    for outlier in OUTLIERS:
+        ranker = make()
+        for lesson in ordinary[:50]:  # of the opposite taste: there is something to unlearn
+            lesson._replace(ys=[2.0 - y for y in lesson.ys]).teach(ranker)
+        # in every other feature: one that all share would leave them in proportion
+        ranker.learn_list([dict.fromkeys(NAMES[1::2], outlier), dict.fromkeys(NAMES, 1.0)], [1.0, 0.0])
+        for lesson in ordinary:
+            lesson.teach(ranker)
+        error = pairwise_error_of(ranker, ordinary[-50:])
+        expect(error < 0.2, f"pairwise error {error:.3f} on ordinary lists after one value of {outlier:g}")
+
+
 def check_memory_is_bounded(make: Make) -> None:
     """Once all names and `MANY` queries were seen, endless new queries do not make the state larger."""
     ranker = make()
@@ -287,6 +308,7 @@ CHECKS: tuple[Callable[[Make], None], ...] = (
     check_merging_laws,
     check_merging_by_columns,
     check_extreme_input_does_no_lasting_harm,
+    check_one_outlier_does_no_lasting_harm,
     check_memory_is_bounded,
     check_order_of_names_in_a_dict_is_irrelevant,
     check_nothing_to_learn_changes_no_score,

@@ -45,7 +45,9 @@ class EGDM(Ranker):
     list (`streamrank.kernels.statistics.move`). `solve()` is the exact optimum of what was seen.
 
     A list whose items all have one weight is scored as above; a preference d = x_better - x_worse adds d d'
-    to H and d to b, [2] (9); a scored example is centred by the running mean of its query.
+    to H and d to b, [2] (9); a scored example is centred by the running mean of its query. As in any least
+    squares an outlier counts with its square: where values can be wrong by orders of magnitude, cut them
+    before they come here, or set a half-life.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..features.batch import EXAMPLE, EXPLICIT, Batch, BatchBuilder, Ints, Rows
+from ..kernels.linear import STEEPEST
 
 
 class RecentExamples:
@@ -14,6 +15,7 @@ class RecentExamples:
 
     `expand` turns each list of mode EXAMPLE (one row) into an explicit list: the new row first, then the
     remembered ones; whichever has the higher label is the better one. Least recently used queries go first.
+    An example with a value beyond all sense is not remembered: the next ones would be refused with it.
     """
 
     def __init__(self, depth: int = 8, queries: int = 1000) -> None:
@@ -54,7 +56,8 @@ class RecentExamples:
             labels = [y[0], *(label for label, _ in known)]
             builder.add(_stack([rows, *(row for _, row in known)]), labels, c * len(labels), EXPLICIT, pairs)
             at += len(labels)
-            self._remember(batch.queries[q], y[0], rows)
+            if bool((np.abs(rows.values) < STEEPEST).all()):  # not so of NaN
+                self._remember(batch.queries[q], y[0], rows)
         return builder.build(), positions
 
     def _remember(self, query: str, label: float, row: Rows) -> None:

@@ -1,5 +1,6 @@
 """The chassis of linear rankers that step once a list: weights, column scales, state, merging."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -28,10 +29,14 @@ class LinearRanker(Ranker):
 
     def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True) -> None:
         super().__init__()
-        if not rate > 0:
-            raise ConfigError(f"rate is {rate}: a step size must be above 0 (0.01 is the default)")
-        if horizon < 1:
-            raise ConfigError(f"horizon is {horizon}: the average needs at least 1 step (1 turns it off)")
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
+            raise ConfigError(f"rate is {rate!r}: a step size is a number above 0 (0.01 is the default)")
+        if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
+            raise ConfigError(
+                f"horizon is {horizon!r}: a whole number of steps, at least 1 (1 turns the average off)"
+            )
+        if not isinstance(scale, bool):
+            raise ConfigError(f"scale is {scale!r}: true or false")
         self.rate, self.horizon, self.scale = rate, horizon, scale
         self._examples = RecentExamples()
         self._step = 0
@@ -66,7 +71,7 @@ class LinearRanker(Ranker):
             self._scratch,
             self._step,
             self._refused,
-            self.rate,
+            float(self.rate),
             self.horizon,
             self.scale,
             out,
@@ -151,11 +156,13 @@ class LinearRanker(Ranker):
         return names
 
     def merge(self, other: Self, columns: Ints | None = None) -> None:
-        """Average the weights of two shards by the steps each made; the column sums add.
+        """Average the weights of two shards; the column sums add.
 
-        Weights are averaged on raw values and put back on the merged scale. Merging an untrained learner
+        Each column counts by the steps that moved it on either side, so what only one shard knows stays as it
+        is. Weights are averaged on raw values and put back on the merged scale. Merging an untrained learner
         changes nothing, and the order of two does not matter.
         """
+        self._refused += other._refused
         if columns is None:
             theirs = [name for block in other._columns.to_state().values() for name in block]
             columns = np.array([self._columns.add(name) for name in theirs], dtype=np.int64)
@@ -169,25 +176,26 @@ class LinearRanker(Ranker):
         there = inverse_scales(other_weights)
         _add_sums(mine, other_weights)
         merged = inverse_scales(mine)
-        total = max(self._step + other._step, 1)
-        a, b = self._step / total, other._step / total
+        touches = np.maximum(mine.touches + other_weights.touches, 1)
+        a, b = mine.touches / touches, other_weights.touches / touches
         served = averaged(mine, self._step, self.horizon)
         theirs_served = averaged(other_weights, other._step, other.horizon)
         mine.average[:] = (a * served * here + b * theirs_served * there) / merged
         mine.w[:] = (a * mine.w * here + b * other_weights.w * there) / merged
         mine.m1[:] = a * mine.m1 + b * other_weights.m1
         mine.m2[:] = a * mine.m2 + b * other_weights.m2
-        touched = (mine.last > 0) | (other_weights.last > 0)
+        mine.touches[:] += other_weights.touches
         self._step += other._step
-        mine.last[:] = np.where(touched, self._step, 0)
-        self._refused += other._refused
+        mine.last[:] = np.where(mine.touches > 0, self._step, 0)
         self._scratch = _scratch(mine)
         self._scratch.dirty[:] = 1
 
 
 def _no_weights(size: int) -> Weights:
-    arrays = {name: np.zeros(size) for name in Weights._fields if name not in ("last", "seen")}
-    return Weights(last=np.zeros(size, dtype=np.int64), seen=np.zeros(size, dtype=np.int64), **arrays)
+    counts = ("last", "touches", "seen")
+    return Weights(
+        **{name: np.zeros(size, dtype=np.int64 if name in counts else float) for name in Weights._fields}
+    )
 
 
 def _scratch(weights: Weights) -> Scratch:
@@ -213,8 +221,10 @@ def _moved(weights: Weights, columns: Ints, size: int) -> Weights:
 
 def _add_sums(mine: Weights, other: Weights) -> None:
     """Move their sums to my pivot: with D = theirs - mine, total + n D and square + 2 D total + n D D."""
-    new = mine.seen == 0
+    new = mine.pivot == 0  # zeros only, if any: their sums about the other's pivot
     mine.pivot[new] = other.pivot[new]
+    mine.total[new] = -mine.seen[new] * mine.pivot[new]
+    mine.square[new] = mine.seen[new] * mine.pivot[new] ** 2
     d = other.pivot - mine.pivot
     mine.square[:] += other.square + 2.0 * d * other.total + other.seen * d * d
     mine.total[:] += other.total + other.seen * d

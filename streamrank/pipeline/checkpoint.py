@@ -3,19 +3,18 @@
 import time
 from collections.abc import Callable, Sequence
 
-from ..errors import SourceError
 from ..state.base import Store
 from .flow import Flow
-from .memory import changes, check_config, restore
+from .memory import changes, check_config, check_source, restore
 
 
 class Checkpoint:
     """Owns a shard of the store and commits a flow's changes to it.
 
-    Opening: (1) acquire the shard, which fences off any earlier owner; (2) load its state into the flow: the
-    store, not the source, says where to go on. Committing: (3) learn what is judged; (4) collect what
-    changed; (5) write it with the offset and the dead letters in one transaction. After an error in (5)
-    memory is void: open again.
+    Opening: (1) check that settings and source are those of the stored state; (2) acquire the shard, which
+    fences off any earlier owner; (3) load its state into the flow: the store, not the source, says where to
+    go on. Committing: (4) learn what is judged; (5) collect what changed; (6) write it with the offset and
+    the dead letters in one transaction. After an error in (4) to (6) memory is void: open again.
     """
 
     def __init__(
@@ -24,6 +23,7 @@ class Checkpoint:
         flow: Flow,
         *,
         shard: str = "0",
+        source: str = "",
         adopt_config: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -31,22 +31,17 @@ class Checkpoint:
         self._now = now
         self.seconds = 0.0  # spent committing
         self._seconds = flow.settings.commit_ms / 1000
-        self.epoch = store.acquire(shard)  # (1)
-        entries, self._start = store.read(shard)
+        entries, _ = store.read(shard)
         if not adopt_config:
             check_config(flow, entries)
-        restore(flow, entries, self._start)  # (2)
+        check_source(source, entries)  # (1)
+        self.epoch = store.acquire(shard)  # (2)
+        entries, self._start = store.read(shard)
+        restore(flow, entries, self._start)  # (3)
+        flow.source = flow.source or source
         self._events = flow.counts["events"]
         self._time = now()
-
-    def adopt_source(self, fingerprint: str) -> None:
-        """Remember which log this is; refuse one that is not the log the state was learnt from."""
-        if self.flow.source and fingerprint and fingerprint != self.flow.source:
-            raise SourceError(
-                "this store was learnt from a log that begins otherwise, so its offset means nothing here. "
-                "Give the same files in the same order (more may follow), or use a new --store."
-            )
-        self.flow.source = self.flow.source or fingerprint
+        self._adopted = adopt_config
 
     def maybe_commit(self) -> bool:
         """Commit if enough events or time have passed."""
@@ -60,11 +55,12 @@ class Checkpoint:
     def commit(self, *, settled: Sequence[tuple[int, int]] = ()) -> None:
         """Store all changes since the last commit, at once."""
         flow = self.flow
-        if flow.offset == self._start and not settled and flow.counts["events"] == self._events:
+        idle = flow.offset == self._start and flow.counts["events"] == self._events
+        if idle and not settled and not self._adopted:
             return
-        flow.learn()  # (3)
+        flow.learn()  # (4)
         began = self._now()
-        writes = changes(flow)  # (4)
+        writes = changes(flow)  # (5)
         self.store.commit(
             self.shard,
             self.epoch,
@@ -73,7 +69,7 @@ class Checkpoint:
             end=flow.offset,
             letters=flow.letters,
             settled=settled,
-        )  # (5)
-        flow.letters = []
+        )  # (6)
+        flow.letters, self._adopted = [], False
         self._start, self._events, self._time = flow.offset, flow.counts["events"], self._now()
         self.seconds += self._time - began

@@ -37,6 +37,7 @@ KINDS = {
     "preference": "preferences",
     "example": "examples",
 }
+MAX_LETTER_BYTES = 1 << 16  # of a dead letter are kept
 MICRO_BATCH = 256  # lists learnt together; the result does not depend on it
 
 
@@ -61,7 +62,9 @@ class Flow:
             Counter()
         )  # events, by kind where accepted, by fate where not; judged lists
         self.offset = 0
-        self.source = ""  # fingerprint of the log, once known
+        self.source = ""  # hash of the first record of the log, once known
+        self.last = ""  # and of the last one committed
+        self.last_value: bytes | None = None
         self.letters: list[DeadLetter] = []  # since the last commit
         self._builder = BatchBuilder()
         self._trials = Trials()
@@ -79,13 +82,14 @@ class Flow:
 
     def step(self, record: Record) -> None:
         """One record through the house."""
-        for part, event in enumerate(self.decoder.decode(record.value)):  # enters
+        events = self.decoder.decode(record.value)
+        for part, event in enumerate(events):  # enters
             self.counts["events"] += 1
             if isinstance(event, MalformedEvent):
-                self._refuse(record, part, event)
+                self._refuse(record, part, event, len(events) > 1)
             else:
                 self._enter(event)
-        self.offset = record.offset + 1  # is stored by the next commit
+        self.offset, self.last_value = record.offset + 1, record.value  # is stored by the next commit
         if len(self._builder) >= MICRO_BATCH:
             self.learn()
 
@@ -102,15 +106,24 @@ class Flow:
         """Events that were neither refused, nor seen before, nor late."""
         return sum(self.counts[kind] for kind in KINDS)
 
-    def redeliver(self, letter: DeadLetter) -> bool:
-        """Try a dead letter again; False if it still cannot become an event. The offset stays."""
+    def redeliver(self, letter: DeadLetter) -> str:
+        """Try a dead letter again: "learnt", "duplicate", "late", or why it still cannot become events.
+
+        All events of it are taken, or none. The offset stays.
+        """
         events = self.decoder.decode(letter.value)
-        event = events[letter.part] if letter.part < len(events) else events[0]
-        if isinstance(event, MalformedEvent):
-            return False
+        for event in events:
+            if isinstance(event, MalformedEvent):
+                return str(event)
+        before = self.counts.copy()
         self.counts["rejected"] -= 1
-        self._enter(event)
-        return True
+        self.counts["events"] += len(events) - 1
+        for event in events:
+            assert not isinstance(event, MalformedEvent)
+            self._enter(event)
+        fates = ("duplicates", "late")
+        passed = [fate for fate in fates if self.counts[fate] - before[fate] == len(events)]
+        return passed[0].removesuffix("s") if passed else "learnt"
 
     # -- an event enters -----------------------------------------------------------------------------------
 
@@ -135,7 +148,7 @@ class Flow:
         self.clock.observe(event.time_ms)
         self.join.expire(self.clock.watermark)
         self.seen.expire(self.clock.watermark)
-        rows, labels = self.features.rows(event), judged_labels(event)
+        rows, labels = self.features.rows(event, now=self.clock.now), judged_labels(event)
         if labels is None:
             self.judge.shown(self.join.show(event, rows, self.clock.now))
         else:
@@ -146,10 +159,12 @@ class Flow:
         if self.clock.is_late(event.time_ms):
             return False
         self.clock.observe(event.time_ms)
+        self.seen.expire(self.clock.watermark)
         return self.join.click(event, self.clock.now)
 
     def _take_item(self, event: ItemMetadata) -> bool:
-        self.features.describe(event)
+        # dated ahead of the clock, it would keep every later description of the item out
+        self.features.describe(event, min(event.time_ms, self.clock.now or event.time_ms))
         return True
 
     def _take_lists(self, event: PackedLists) -> bool:
@@ -168,11 +183,14 @@ class Flow:
         self._judged(rows, [event.y], [1.0], EXAMPLE, event.query, topless=True)
         return True
 
-    def _refuse(self, record: Record, part: int, error: MalformedEvent) -> None:
+    def _refuse(self, record: Record, part: int, error: MalformedEvent, in_array: bool) -> None:
         self.counts["rejected"] += 1
-        self.letters.append(
-            DeadLetter(record.offset, part, record.place, error.kind, str(error), record.value)
-        )
+        value = self.decoder.parts(record.value)[part] if in_array else record.value
+        reason = str(error)
+        if len(value) > MAX_LETTER_BYTES:
+            reason += f" (only the first {MAX_LETTER_BYTES} of {len(value)} bytes are kept here)"
+        letter = DeadLetter(record.offset, part, record.place, error.kind, reason, value[:MAX_LETTER_BYTES])
+        self.letters.append(letter)
 
     # -- becomes preferences -------------------------------------------------------------------------------
 

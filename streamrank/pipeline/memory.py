@@ -7,12 +7,14 @@ clock             event time                            model/NAME/…    what t
 seen/…            ids seen lately                       quality/NAME    how well it did over time
 """
 
+import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ..errors import ConfigError
+from ..errors import ConfigError, SourceError
+from ..events.types import Record
 from ..metrics.history import History
 from ..state import blocks
 from ..state.values import StateValue, decode, encode
@@ -50,9 +52,9 @@ def restore(flow: Flow, entries: Mapping[str, bytes], offset: int) -> None:
     if not state:
         return
     flow.counts.clear()
-    flow.counts.update(_under(state, "counts"))
-    flow.clock.from_state(_under(state, "clock"))
-    flow.source = str(state.get("source", ""))
+    flow.counts.update(cast(dict[str, int], state["counts"]))
+    flow.clock.from_state(cast(dict[str, int], state["clock"]))
+    flow.source, flow.last = str(state.get("source", "")), str(state.get("last", ""))
     for prefix, part in _parts(flow).items():
         part.from_state(
             {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
@@ -64,7 +66,8 @@ def restore(flow: Flow, entries: Mapping[str, bytes], offset: int) -> None:
         if learnt:
             model.learner.from_state({**learnt, **blocks.join(arrays)})
         if f"quality/{model.name}" in state:
-            model.history = History.from_state(METRICS, _under(state, f"quality/{model.name}"))
+            quality = cast(dict[str, Any], state[f"quality/{model.name}"])
+            model.history = History.from_state(METRICS, quality)
 
 
 def check_config(flow: Flow, entries: Mapping[str, bytes]) -> None:
@@ -73,18 +76,46 @@ def check_config(flow: Flow, entries: Mapping[str, bytes]) -> None:
         return
     stored, mine = decode(entries["config"]), flow.settings.learning()
     different = [
-        f"{section}.{name}: {_get(stored, section, name)!r} -> {_get(mine, section, name)!r}"
+        f"{'.'.join(filter(None, (section, name)))}: "
+        f"{_get(stored, section, name)!r} -> {_get(mine, section, name)!r}"
         for section in mine
         for name in (mine[section] if isinstance(mine[section], dict) else [""])
         if _get(stored, section, name) != _get(mine, section, name)
     ]
     if different:
         raise ConfigError(
-            "the store was learnt under other settings ("
-            + "; ".join(different)
-            + "). Use those, or a new --store, "
-            "or pass --adopt-config to go on under the new ones from here."
+            "the store was learnt under other settings (" + "; ".join(different) + "). Use those, or a new "
+            "--store, or pass --adopt-config to go on under the new ones from here."
         )
+
+
+def check_source(fingerprint: str, entries: Mapping[str, bytes]) -> None:
+    """Refuse a log that is not the one the state was learnt from."""
+    stored = decode(entries["source"]) if "source" in entries else ""
+    if stored and fingerprint and stored != fingerprint:
+        raise SourceError(
+            "this store was learnt from a log that begins otherwise, so its offset means nothing here. "
+            "Give the same files in the same order (more may follow), or use a new --store."
+        )
+
+
+def check_last(flow: Flow, record: Record | None) -> None:
+    """Refuse a log whose last record taken is not the one the state was learnt from."""
+    if record is None:
+        raise SourceError(
+            f"the log ends before record {flow.offset}, where the store stands. Give the whole log it was "
+            "learnt from (more may follow), or use a new --store."
+        )
+    if flow.last and hash_of(record.value) != flow.last:
+        raise SourceError(
+            f"{record.place} is not the record the store took last: this is another log. Give the same files "
+            "in the same order (more may follow), or use a new --store."
+        )
+
+
+def hash_of(value: bytes) -> str:
+    """What is remembered of a record."""
+    return hashlib.sha256(value).hexdigest()
 
 
 def _get(config: Any, section: str, name: str) -> Any:
@@ -96,6 +127,7 @@ def _small(flow: Flow) -> dict[str, StateValue]:
     return {
         "config": flow.settings.learning(),
         "source": flow.source,
+        "last": flow.last if flow.last_value is None else hash_of(flow.last_value),
         "counts": dict(flow.counts),
         "clock": dict(flow.clock.to_state()),
         **{f"quality/{model.name}": dict(model.history.to_state()) for model in flow.models},
@@ -115,7 +147,3 @@ def _learnt(prefix: str, key: str, value: Any, dirty: list[int] | None) -> dict[
     if isinstance(value, np.ndarray):
         return {prefix + name: block for name, block in blocks.split(key, value, dirty).items()}
     return {prefix + key: value}
-
-
-def _under(state: Mapping[str, Any], key: str) -> Any:
-    return state[key]

@@ -9,7 +9,9 @@ from ..metrics.functions import list_metrics
 from ..metrics.history import History
 from ..preferences.join import Shown
 
-METRICS = ("ndcg@10", "mrr", "pairwise_error")
+# clicks favour what was shown high, so the first three favour models that agree with the order shown; on
+# rankings shown in random order there is nothing to agree with
+METRICS = ("ndcg@10", "mrr", "pairwise_error", "ndcg@10_shuffled")
 CUT = 10
 
 
@@ -57,18 +59,22 @@ class Model:
             if shown is not None:
                 kept = shown.scores.get(name)
                 if kept is None:
-                    shown.scores[name] = scores[lists[q] : lists[q + 1]]
+                    # a copy: a view would keep the scores of the whole batch as long as the ranking is open
+                    shown.scores[name] = scores[lists[q] : lists[q + 1]].copy()
                 else:
                     scores[lists[q] : lists[q + 1]] = kept
         self._evaluate(batch, trials, scores)
 
     def _evaluate(self, batch: Batch, trials: Trials, scores: Floats) -> None:
         n = len(trials.index)
-        values = np.empty((2 * n, len(METRICS)))
-        values[0::2] = list_metrics(batch.lists, np.array(trials.before, dtype=np.float64), scores, CUT)
-        values[1::2] = list_metrics(batch.lists, batch.y, scores, CUT)
+        values = np.full((2 * n, len(METRICS)), np.nan)
+        values[0::2, :3] = list_metrics(batch.lists, np.array(trials.before, dtype=np.float64), scores, CUT)
+        values[1::2, :3] = list_metrics(batch.lists, batch.y, scores, CUT)
         for q in trials.topless:
             values[2 * q : 2 * q + 2, :2] = np.nan
+        for q, shown in enumerate(trials.shown):
+            if shown is not None and shown.shuffled:
+                values[2 * q : 2 * q + 2, 3] = values[2 * q : 2 * q + 2, 0]
         # taken back and added list by list, so that the sums do not depend on the batch
         index = np.repeat(np.array(trials.index, dtype=np.int64), 2)
         self.history.add_many(index, values, np.tile([-1.0, 1.0], n))

@@ -1,8 +1,11 @@
 """A log through the flow: the same code as live, as fast as it goes."""
 
 import gc
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..events.types import Record
@@ -22,7 +25,8 @@ def replay(
     """Take every record, committing on the way and at the end; returns the seconds it took.
 
     Stops once `until` events were taken since the beginning of the log. `watch` is called after every record.
-    On Ctrl-C what was taken is committed before the interrupt goes on.
+    On Ctrl-C or SIGTERM it stops between two records, commits, and raises KeyboardInterrupt. After any other
+    error nothing is committed: memory is void, the store is the truth.
     """
     flow = checkpoint.flow
     began = time.perf_counter()
@@ -30,17 +34,41 @@ def replay(
     thresholds = gc.get_threshold()
     gc.set_threshold(50_000, *thresholds[1:])
     try:
-        if until is None or flow.counts["events"] < until:
-            for record in records:
-                flow.step(record)
-                checkpoint.maybe_commit()
-                watch()
-                if until is not None and flow.counts["events"] >= until:
-                    break
+        with stop_signals() as stopped:
+            if until is None or flow.counts["events"] < until:
+                for record in records:
+                    flow.step(record)
+                    checkpoint.maybe_commit()
+                    watch()
+                    if stopped() or (until is not None and flow.counts["events"] >= until):
+                        break
+            checkpoint.commit()
+            if stopped():
+                raise KeyboardInterrupt
     finally:
         gc.set_threshold(*thresholds)
-        checkpoint.commit()
     return time.perf_counter() - began
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Note SIGINT and SIGTERM instead of breaking off in the middle of an event; yields whether one came.
+
+    Where signals cannot be caught (outside the main thread) they are left as they are.
+    """
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    handlers = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def summary(flow: Flow, store: Store) -> dict[str, Any]:
@@ -56,8 +84,11 @@ def summary(flow: Flow, store: Store) -> dict[str, Any]:
         "judged": counts["judged"],
         "unmatched": flow.join.unmatched,
         "open": len(flow.join),
+        "pending": flow.join.n_pending,
         "features_dropped": flow.features.dropped,
-        "models": {model.name: model.history.totals() for model in flow.models},
+        "models": {
+            model.name: {**model.history.totals(), "refused": model.learner.refused} for model in flow.models
+        },
         "offset": flow.offset,
         "digest": digest(store),
     }

@@ -14,9 +14,10 @@ from .flow import Flow
 from .model import METRICS
 
 TITLES = {
-    "ndcg@10": "NDCG@10 of the clicks, each list scored before it is learnt (higher is better)",
+    "ndcg@10": "NDCG@10 of the clicks, each list scored before it is learnt; favours the order shown",
     "mrr": "Reciprocal rank of the first click (higher is better)",
     "pairwise_error": "Share of pairs in the wrong order (lower is better)",
+    "ndcg@10_shuffled": "NDCG@10 of the clicks on rankings shown in random order: compare models by this one",
 }
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --quiet: #57606a; --paper: #fff; --line: #d0d7de }
@@ -119,6 +120,12 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
     lines = [f"<tr>{cells}</tr>"] if head else []
     for row in rows:
-        texts = (f"{cell:,.4f}" if isinstance(cell, float) else str(cell) for cell in row)
+        texts = (_text(cell) for cell in row)
         lines.append("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in texts) + "</tr>")
     return f"<table>{''.join(lines)}</table>"
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, float):
+        return "-" if np.isnan(cell) else f"{cell:,.4f}"
+    return str(cell)

@@ -12,6 +12,7 @@ from .shown import Shown as Shown
 from .shown import items_of, propensities_of, restored, what_was_clicked, what_was_shown
 
 SLACK = 1000  # a heap may hold this many entries that say nothing any more, before it is built anew
+LOOK_BACK = 100  # rankings of a visitor looked through for a click that names none; clicks waiting for one
 
 
 class Join:
@@ -22,7 +23,7 @@ class Join:
     entries of state a ranking: what was shown (written once) and what was clicked (written again).
 
     At most `max_open` rankings are open; the first to arrive goes first, whatever its date. As many clicks
-    wait; the oldest by event time goes first. A
+    wait, at most 100 for one ranking; the oldest by event time goes first. A
     ranking that closes while clicks on it are pending is due at once: ask `due` after every event.
     """
 
@@ -46,6 +47,11 @@ class Join:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def n_pending(self) -> int:
+        """Clicks counted and not learnt yet."""
+        return sum(len(shown.pending) for shown in self._open.values())
 
     def show(self, event: Ranking | PackedRanking, rows: Rows, now: int) -> Shown:
         """Open a ranking; clicks that came before it are counted now."""
@@ -126,7 +132,7 @@ class Join:
         if event.ranking:
             return self._open.get(event.ranking)
         for visitor in _visitors(event):
-            for ranking in reversed(self._visitors.get(visitor, ())):
+            for ranking in self._visitors.get(visitor, [])[: -LOOK_BACK - 1 : -1]:
                 shown = self._open[ranking]
                 if event.item in shown.items and shown.time_ms <= event.time_ms:
                     return shown
@@ -145,10 +151,16 @@ class Join:
         shown.pending.setdefault(place, before)
         shown.due = now + self.settings.settle_ms  # by the clock: a click's own date may be years off
         heapq.heappush(self._due, (shown.due, shown.number, shown.id))
+        if len(self._due) > 2 * len(self._open) + SLACK:  # most were put off by a later click
+            self._due = sorted((s.due, s.number, s.id) for s in self._open.values() if s.pending)
         self._clicked[shown.id] = shown
 
     def _wait(self, ranking: str, time_ms: int, item: str, grade: float) -> None:
-        self._waiting.setdefault(ranking, []).append((time_ms, item, grade))
+        clicks = self._waiting.setdefault(ranking, [])
+        if len(clicks) >= LOOK_BACK:  # no list is clicked so often: a name such as "undefined"
+            self.unmatched += 1
+            return
+        clicks.append((time_ms, item, grade))
         self._n_waiting += 1
         self._touched_waiting.add(ranking)
         heapq.heappush(self._waiting_by_time, (time_ms, ranking))

@@ -49,7 +49,7 @@ class Judge:
                     self._clicked[place] += 1
                     self._count()
         theta = self.theta(shown)
-        clip = math.inf if self.settings.clip is None else self.settings.clip
+        clip = self.settings.clip or math.inf
         weights = None if theta is None else [min(clip, 1.0 / t) for t in theta]
         name = self.settings.rule
         if name == "auto":

@@ -29,9 +29,10 @@ class Judgement(NamedTuple):
 
 
 def unclicked(shown: Shown, new: New, weights: Weights) -> Judgement:
-    """A click beats every item shown and not clicked (or with a lower grade), with its grade for weight.
+    """A click beats every item shown and not clicked so far (or with a lower grade), its grade for weight.
 
-    A purchase after a click adds the difference: together or one after the other, the weight is the same.
+    A purchase after a click adds the difference. What is clicked later was not known to be: with `settle_ms`
+    the clicks of a ranking gather, and do not beat each other.
     """
     c = [0.0] * len(shown.items)
     for place, before in new.items():
@@ -67,7 +68,10 @@ def skip_above(shown: Shown, new: New, weights: Weights) -> Judgement:
 
 
 def last_click(shown: Shown, new: New, weights: Weights) -> Judgement:
-    """As skip-above, for the last of the new clicks only. Reverses the logger: for comparison only."""
+    """As skip-above, for the last of the clicks that came together: comparison only.
+
+    Where each click is learnt as it comes (`settle_ms` 0), it is skip-above.
+    """
     last = list(new)[-1]
     return skip_above(shown, {last: new[last]}, weights)
 

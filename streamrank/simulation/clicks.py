@@ -5,7 +5,7 @@ which items were clicked. `noise` is the share of decisions made by tossing a co
 (1 - noise) P + noise / 2.
 """
 
-from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,15 @@ from streamrank.errors import ConfigError
 from streamrank.simulation.draws import Floats, Ints
 
 Clicks = npt.NDArray[np.bool_]
-ClickModel = Callable[[Ints, np.random.Generator], Clicks]
+
+
+class ClickModel(Protocol):
+    """Which items of a list, given their grades from the top down, were clicked."""
+
+    def __call__(self, relevance: Ints, rng: np.random.Generator, /, *, noise: float = 0.0) -> Clicks:
+        """One list, one user."""
+        ...
+
 
 ATTRACTION = np.array([0.05, 0.15, 0.35, 0.6, 0.9])  # P(click | examined) by grade
 PERFECT = np.array([0.0, 0.2, 0.4, 0.8, 1.0])

@@ -24,6 +24,8 @@ class Settings:
         Items of a ranking, and of how many (at most 100) the shop picks them.
     click_model
         A name of `CLICK_MODELS`.
+    noise
+        Share of the decisions to click, of examined items, that are made by tossing a coin; below 1.
     malformed, duplicates, late
         Shares of all records. A duplicate is the same bytes again within 10 minutes; a late interaction comes
         when the newest event sent is 40 to 90 minutes younger.
@@ -53,6 +55,7 @@ class Settings:
     start_ms: int = 1_700_000_000_000
     mean_gap_ms: int = 2_000
     numeric_features: int = 0
+    noise: float = 0.0
 
     def __post_init__(self) -> None:
         self._between("events", 0)
@@ -66,6 +69,9 @@ class Settings:
         self._between("start_ms", 1_000_000_000_000)  # below lie seconds, which no consumer should accept
         self._between("mean_gap_ms", 1)
         self._between("numeric_features", 0)
+        self._between("noise", 0, 1)
+        if self.noise == 1:
+            raise ConfigError(f"noise = {self.noise!r}: must be below 1, else clicks tell nothing of taste")
         if self.drift_at is not None:
             self._between("drift_at", 0, 1)
         if self.click_model not in CLICK_MODELS:

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -39,7 +40,8 @@ class Simulator:
     """Records in the order in which they arrive, and the truth behind them.
 
     `counts` tells what was sent so far: item + ranking + interaction + malformed + duplicates add up to all
-    records; `late` says how many of the interactions were late.
+    records; `late` says how many of the interactions were late. One reading at a time: once another is being
+    read, the one before raises, as both would draw from the same world.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Simulator:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._reading: object = None  # whose turn it is
         self._begin()
 
     def _begin(self) -> None:
@@ -65,7 +68,7 @@ class Simulator:
         self._keep_truth = False
         # faults have a generator of their own: the same people do the same whatever goes wrong on the way
         self._people, self._faults = generator(s.seed, 2), generator(s.seed, 3)
-        self._clicks = CLICK_MODELS[s.click_model]
+        self._clicks = partial(CLICK_MODELS[s.click_model], noise=s.noise)
         self._query, self._user = Zipf(self.world.n_queries), Zipf(self.world.n_users)
         self._sessions: dict[int, tuple[int, int]] = {}  # user -> newest ranking, number of the session
         self._parcels: list[_Parcel] = []
@@ -90,14 +93,12 @@ class Simulator:
             )
         if self._sent:
             self._begin()
-        self._keep_truth = True
         return self._run(s.events)
 
     def live(self) -> Iterator[bytes]:
         """Records without end, in bounded memory: no truth is kept. `drift_at` is ignored; call `drift`."""
         if self._sent:
             self._begin()
-        self._keep_truth = False
         return self._run(None)
 
     def drift(self) -> None:
@@ -111,6 +112,10 @@ class Simulator:
     def _run(self, limit: int | None) -> Iterator[bytes]:
         s = self.settings
         drift_at = None if s.drift_at is None or limit is None else int(s.drift_at * limit)
+        if self._sent:  # another reading was begun before this one and read since
+            self._begin()
+        self._keep_truth = limit is not None
+        self._reading = me = object()
         while limit is None or self._sent < limit:
             if self._sent == drift_at:
                 self.drift()
@@ -120,6 +125,8 @@ class Simulator:
                 yield malformed(self.counts["malformed"] - 1, self._newest_ms)
             else:
                 yield self._next()
+            if self._reading is not me:
+                raise RuntimeError("another reading of this simulator has begun: make one for each")
 
     def _next(self) -> bytes:
         while self._held and self._held[0].arrival_ms <= self._newest_ms:

@@ -88,7 +88,8 @@ class FileSource(ABC):
             try:
                 yield stream
             finally:
-                self._within, self._raw = raw.tell(), None
+                # of a reading that nobody finished, the garbage collector may close the file first
+                self._within, self._raw = 0 if raw.closed else raw.tell(), None
 
 
 def digest(record: Record | None) -> str:

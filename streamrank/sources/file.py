@@ -10,7 +10,7 @@ import msgspec
 from streamrank.errors import SourceError
 from streamrank.events.types import Record
 from streamrank.sources.base import FileSource, digest
-from streamrank.sources.stream import MAX_LINE_BYTES, STDIN, bare_name, lines, reading
+from streamrank.sources.stream import MAX_LINE_BYTES, STDIN, bare_name, head, lines, reading
 
 MSGPACK_ENDINGS = (".msgpack", ".mpk")
 _LENGTH_BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4}  # msgpack's bin 8, bin 16 and bin 32
@@ -31,9 +31,12 @@ class LogSource(FileSource):
     - `.msgpack`, `.mpk`: one record a frame (`write_frame`). A file that ends inside a frame is refused.
     - `.json` holding one JSON array: one record an element; the file is held in memory. Where the first of
       several lines is an array by itself, the file is JSON lines.
-    - all else: JSON lines. Blank lines have no offset; the last line needs no end.
+    - all else: JSON lines, or frames where the first byte is a frame's. Blank lines have no offset.
 
-    "-" is standard input: JSON lines, read once. A record longer than `max_line_bytes` comes cut to one byte
+    The last line of JSON lines needs no end, but without one it is a record only if it is a complete JSON
+    value: a log that grows may be read while a line is being written, and the next reading takes it whole.
+    This is so for the last of several files; in one before it such a line is a record, to be refused.
+    "-" is standard input, read once. A record longer than `max_line_bytes` comes cut to one byte
     more than that, so that it is refused where it is decoded.
     Places read `log.jsonl:17` (line 17) or `log.msgpack#17` (the 17th frame or element).
     """
@@ -74,14 +77,17 @@ class LogSource(FileSource):
         else:
             values, mark = self._lines, ":"
         with self._opened(path) as stream:
+            if mark == ":" and (first := head(stream, 1)) and first[0] in _LENGTH_BYTES:
+                values, mark = self._frames, "#"
             for number, value in values(stream, path):
                 if offset >= start:
                     yield Record(offset, value, f"{name}{mark}{number}")
                 offset += 1
         return offset
 
-    def _lines(self, stream: BinaryIO, _: Path) -> Iterator[tuple[int, bytes]]:
-        return lines(stream, self.max_line_bytes)
+    def _lines(self, stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
+        # in a file that others follow, a line that comes and goes would shift the offsets of theirs
+        return lines(stream, self.max_line_bytes, _is_json if path is self.paths[-1] else None)
 
     def _elements(self, stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
         try:
@@ -100,11 +106,7 @@ class LogSource(FileSource):
             _, first = next(found, (0, b""))
             if not first.lstrip().startswith(b"["):
                 return False
-            try:
-                msgspec.json.decode(first, type=msgspec.Raw)
-            except msgspec.DecodeError:
-                return True
-            return next(found, None) is None
+            return not _is_json(first) or next(found, None) is None
 
     def _frames(self, stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
         read, limit, at, number = stream.read, self.max_line_bytes, 0, 0
@@ -129,3 +131,13 @@ class LogSource(FileSource):
                 )
             at += 1 + n_length + length
             yield number, value
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return False
+    except RecursionError:  # too deep for any event: whoever decodes it says so
+        return True
+    return True

@@ -1,6 +1,7 @@
 """Judged lists in the svmlight/LETOR form: `2 qid:10 1:0.5 3:0.25 # docid = GX1`; plain, .gz or .zst.
 
-Consecutive rows with the same qid are one list; rows without a qid are one list a file, named after the file.
+Consecutive rows with the same qid are one list. Rows without a qid: `LetorSource` refuses them, `read_letor`
+takes them for one list a file, named after the file.
 A feature that a row does not name is 0 there. `#` starts a comment; `docid = x` in it names the document,
 otherwise its number in the list does, from 0.
 """
@@ -77,12 +78,13 @@ class LetorSource(FileSource):
     """Every list as a packed ranking with its labels.
 
     Its columns are the features named in the list, `f1` for number 1; its id is `qid:<qid>#<offset>`, and its
-    timestamp the offset, since such files know no time.
+    timestamp the offset, since such files know no time. A row without a qid is refused as soon as it is met:
+    a whole file as one list would be no list anyone was shown, and its matrix may not fit in memory.
     """
 
     def _read(self, path: Path, offset: int, start: int) -> Generator[Record, None, int]:
         with self._opened(path) as stream:
-            for qid, group in _groups(stream, path):
+            for qid, group in _groups(stream, path, need_qid=True):
                 if offset >= start:
                     rows = [_parse(path, number, line) for number, line in group]
                     yield Record(offset, _pack(qid, offset, rows), f"{path.name}:{group[0][0]}")
@@ -90,12 +92,18 @@ class LetorSource(FileSource):
         return offset
 
 
-def _groups(stream: BinaryIO, path: Path) -> Iterator[tuple[str, _Lines]]:
+def _groups(stream: BinaryIO, path: Path, *, need_qid: bool = False) -> Iterator[tuple[str, _Lines]]:
     """Lists with their lines, looked at no further than the qid: passing over a list is cheap."""
 
     def qid(numbered: tuple[int, bytes]) -> bytes | None:
         parts = numbered[1].split(None, 2)
-        return parts[1][4:] if len(parts) > 1 and parts[1].startswith(b"qid:") else None
+        if len(parts) > 1 and parts[1].startswith(b"qid:"):
+            return parts[1][4:]
+        if need_qid:
+            raise SourceError(
+                f"{path}: line {numbered[0]} has no qid: a ranker learns from lists; add qid:N to every row"
+            )
+        return None
 
     rows = (row for row in lines(stream) if not row[1].lstrip().startswith(b"#"))
     for key, group in groupby(rows, qid):

@@ -1,4 +1,4 @@
-"""One short text that two stores have in common when, and only when, they hold the same learnt state."""
+"""One short text that two stores share when, and only when, they learnt the same from the same log."""
 
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256

@@ -9,8 +9,8 @@ def check_commit(shard: str, *, epoch: int, owner: int, start: int, stored: int)
         raise Fenced(f"shard {shard!r} was never acquired. Nothing was written. Acquire it, then load.")
     if epoch != owner:
         raise Fenced(
-            f"shard {shard!r}: committed with epoch {epoch}, but its owner's is {owner}: another process has "
-            "acquired it. Nothing was written. Drop what is in memory; acquire and load again to go on."
+            f"another process has taken over shard {shard!r} (epoch {owner}, this one has {epoch}). Nothing "
+            "was written and nothing is lost: let the other one finish, or start again to take it back."
         )
     if start != stored:
         raise OffsetMismatch(

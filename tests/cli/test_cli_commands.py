@@ -5,6 +5,12 @@ import json
 import pytest
 
 from streamrank.cli import main
+from streamrank.cli.demo import MIN_SHUFFLED, Demo
+from streamrank.config import JudgeSettings, Settings
+from streamrank.events.types import Record
+from streamrank.pipeline.checkpoint import Checkpoint
+from streamrank.pipeline.flow import Flow
+from streamrank.state import open_store
 
 
 @pytest.fixture
@@ -33,10 +39,59 @@ def test_simulate_validate_replay_snapshot_restore_digest(run, tmp_path):
     assert result["events"] == result["accepted"] == 2000
     names = "rankings interactions judged rejected duplicates late events_per_second digest"
     assert set(names.split()) <= set(result)
-    assert set(result["models"]["default"]) == {"ndcg@10", "mrr", "pairwise_error"}
+    assert {"ndcg@10", "mrr", "pairwise_error"} <= set(result["models"]["default"])
     answer(run("snapshot --store sqlite:///s.db --out s.safetensors --json"))
     answer(run("restore s.safetensors --store sqlite:///t.db --json"))
     assert run("digest --store sqlite:///t.db")[1].strip() == result["digest"]
+
+
+def test_a_log_that_goes_on_otherwise_is_refused_and_one_that_grew_is_not(run, tmp_path):
+    run("simulate --events 900 --out log.jsonl")
+    lines = (tmp_path / "log.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "day.jsonl").write_bytes(b"".join(lines[:600]))
+    answer(run("replay day.jsonl --store sqlite:///s.db --json"))
+    (tmp_path / "other.jsonl").write_bytes(b"".join(lines[:500] + lines[650:]))
+    code, _, err = run("replay other.jsonl --store sqlite:///s.db --json")
+    assert (code, "another log" in err) == (3, True)
+    (tmp_path / "short.jsonl").write_bytes(b"".join(lines[:100]))
+    code, _, err = run("replay short.jsonl --store sqlite:///s.db --json")
+    assert (code, "ends before" in err) == (3, True)
+    grown = answer(run("replay log.jsonl --store sqlite:///s.db --json"))
+    assert grown["digest"] == answer(run("replay log.jsonl --store sqlite:///straight.db --json"))["digest"]
+
+
+def test_a_refused_replay_does_not_take_the_store_from_the_one_that_runs(run, tmp_path):
+    run("simulate --events 400 --out log.jsonl")
+    run("simulate --events 400 --seed 8 --out other.jsonl")
+    answer(run("replay log.jsonl --store sqlite:///s.db --until 100 --json"))
+    with open_store(f"sqlite:///{tmp_path}/s.db") as store:
+        running = Checkpoint(store, Flow(Settings()))
+        (tmp_path / "c.toml").write_text("[join]\nwindow_ms = 5\n")
+        assert run("replay log.jsonl --config c.toml --store sqlite:///s.db")[0] == 2
+        assert run("replay other.jsonl --store sqlite:///s.db")[0] == 3
+        running.flow.step(Record(100, (tmp_path / "log.jsonl").read_bytes().splitlines()[100]))
+        running.commit()
+
+
+def test_a_replay_that_learns_nothing_says_so(run, tmp_path):
+    (tmp_path / "u.data").write_text("1\t2\t5\t881250949\n1\t3\t4\t881250950\n")
+    code, _, err = run("replay u.data --store sqlite:///s.db --json")
+    assert code == 0
+    assert "nothing was learnt" in err
+    (tmp_path / "bad.jsonl").write_text("no\n")
+    assert "dlq list" in run("replay bad.jsonl --store sqlite:///t.db --json")[2]
+
+
+def test_a_mended_letter_may_hold_several_events_and_all_are_taken_or_none(run, tmp_path):
+    (tmp_path / "log.jsonl").write_text("{}\n")
+    answer(run("replay log.jsonl --store sqlite:///s.db --json"))
+    example = {"event": "example", "x": {"a": 1.0}, "y": 1.0}
+    (tmp_path / "mended.json").write_text(json.dumps([example, {"event": "example", "y": 2.0}]))
+    assert run("dlq replay 0.0 --with mended.json --store sqlite:///s.db")[0] == 1
+    (tmp_path / "mended.json").write_text(json.dumps([example, {**example, "y": 2.0}]))
+    assert answer(run("dlq replay 0.0 --with mended.json --store sqlite:///s.db --json"))["learnt"] == ["0.0"]
+    result = answer(run("replay log.jsonl --store sqlite:///s.db --json"))
+    assert (result["events"], result["examples"], result["rejected"]) == (2, 2, 0)
 
 
 def test_replay_stops_where_told_and_goes_on_from_there(run):
@@ -71,7 +126,9 @@ def test_the_dead_letters_can_be_listed_shown_mended_and_replayed(run, tmp_path)
     assert (letter["id"], letter["kind"], letter["place"]) == ("1.0", "missing-field", "log.jsonl:2")
     assert '"item": "a"' in run("dlq show 1.0 --store sqlite:///s.db")[1]
     code, out, _ = run("dlq replay --store sqlite:///s.db --json")
-    assert (code, json.loads(out)) == (1, {"learnt": [], "refused": ["1.0"]})
+    again = json.loads(out)
+    assert (code, again["learnt"], list(again["refused"])) == (1, [], ["1.0"])
+    assert "'type' is missing" in again["refused"]["1.0"]
     (tmp_path / "mended.json").write_text(json.dumps({**bad, "type": "click"}))
     assert answer(run("dlq replay 1.0 --with mended.json --store sqlite:///s.db --json"))["learnt"] == ["1.0"]
     assert answer(run("dlq list --store sqlite:///s.db --json"))["letters"] == []
@@ -121,14 +178,31 @@ def test_the_same_seed_writes_the_same_bytes(run, tmp_path):
     assert a == b != c
 
 
-@pytest.mark.slow
-def test_the_demo_learns_loses_its_way_and_recovers(run, tmp_path):
-    result = answer(run("demo --headless --seconds 6 --json"))
-    quality = result["ndcg@10"]
-    assert quality["before_drift"] > quality["order_shown"] + 0.05
-    assert quality["just_after_drift"] < quality["before_drift"] - 0.1
-    assert quality["end"] > quality["just_after_drift"] + 0.1
+def test_the_demo_runs_for_the_time_given_and_leaves_a_report(run, tmp_path):
+    result = answer(run("demo --headless --seconds 2 --json"))
+    assert set(result["ndcg@10"]) == {"order_shown", "start", "before_drift", "just_after_drift", "end"}
+    assert result["events"] == result["accepted"] > 0
     assert (tmp_path / "streamrank-demo" / "report.html").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_what_the_demo_shows_is_learning_a_fall_and_a_recovery():
+    """The same by events instead of seconds, so that a busy machine changes nothing."""
+    show = Demo(seed=7)
+    flow = Flow(Settings(judge=JudgeSettings(min_shuffled=MIN_SHUFFLED)))
+    for offset, value in enumerate(show.simulator.live()):
+        flow.step(Record(offset, value))
+        if offset == 12_000:
+            show.look(flow, 0.0)
+            show.drift(0.0)
+            show.look(flow, 0.0)
+        if offset == 30_000:
+            break
+    show.look(flow, 1.0)
+    before, after, end = show.quality
+    assert before > show.shown[0] + 0.2
+    assert after < before - 0.4
+    assert end > after + 0.4
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,21 @@
 """Whatever happens on the way, the state at the end is that of an undisturbed run, bit for bit."""
 
+import os
 import random
+import signal
+import threading
 
 import msgspec
 import pytest
 
+from streamrank.config import Settings
+from streamrank.errors import StoreError
 from streamrank.events.types import Record
 from streamrank.pipeline import flow as flow_module
 from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.flow import Flow
 from streamrank.pipeline.memory import all_entries
+from streamrank.pipeline.replay import replay
 from streamrank.state import open_store
 from streamrank.state.digest import digest
 from streamrank.state.snapshot import restore_snapshot, write_snapshot
@@ -107,3 +113,82 @@ def test_tables_with_small_limits_evict_alike_after_a_restart(log, settings, und
     for stop in (*range(200, 3000, 200), None):
         run(log, settings, store, every=10, stop_at=stop)
     assert digest(store) == undisturbed(settings)
+
+
+def test_a_commit_that_fails_is_not_tried_again_from_void_memory(log, settings, undisturbed, monkeypatch):
+    store = open_store("memory://")
+    settings = msgspec.structs.replace(settings, commit_every=100)
+    records = [Record(offset, value) for offset, value in enumerate(log)]
+    real, calls = store.commit, iter(range(100))
+
+    def sometimes(*args, **kwargs):
+        if next(calls) == 7:
+            raise StoreError("the disk is full")
+        real(*args, **kwargs)
+
+    monkeypatch.setattr(store, "commit", sometimes)
+    with pytest.raises(StoreError):
+        replay(records, Checkpoint(store, Flow(settings)))
+    assert store.offset("0") == 700
+    checkpoint = Checkpoint(store, Flow(settings))
+    replay(records[checkpoint.flow.offset :], checkpoint)
+    assert digest(store) == undisturbed(settings)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_between_two_records(log, settings, undisturbed, number):
+    """Sent from another thread, it arrives anywhere: in a step, in a commit, in a kernel."""
+    store, rng, stops = open_store("memory://"), random.Random(7), 0
+    settings = msgspec.structs.replace(settings, commit_every=50)
+    run(log[:1], settings, store)  # compiles, so that what follows is quick
+    while len(log) - store.offset("0") > 1000:  # enough left to do that the signal finds it running
+        checkpoint = Checkpoint(store, Flow(settings))
+        rest = [Record(k, log[k]) for k in range(checkpoint.flow.offset, len(log))]
+        timer = threading.Timer(rng.uniform(0.0, 0.01), os.kill, (os.getpid(), number))
+        with pytest.raises(KeyboardInterrupt):
+            replay(
+                rest, checkpoint, watch=lambda timer=timer: timer.is_alive() or timer.ident or timer.start()
+            )
+        assert store.offset("0") == checkpoint.flow.offset
+        stops += 1
+    run(log, settings, store)
+    assert digest(store) == undisturbed(settings)
+    assert stops > 3
+
+
+def test_a_value_that_gets_a_column_later_has_it_after_a_restart_and_without_one(settings):
+    """The vocabulary is three quarters full when the item is described, full when it is shown again."""
+    settings = msgspec.structs.replace(
+        settings, features=msgspec.structs.replace(settings.features, columns=4, text=[])
+    )
+    fields = [{"name": name, "value": 1.0} for name in "pqr"]
+    records = [
+        {"event": "ranking", "id": "r0", "timestamp": 1, "items": [{"id": "B", "fields": fields}]},
+        {
+            "event": "item",
+            "id": "m",
+            "timestamp": 2,
+            "item": "A",
+            "fields": [{"name": "emb", "value": [5.0]}],
+        },
+        {"event": "preference", "better": {"emb[0]": 1.0}, "worse": {"emb[0]": 0.0}},
+        {"event": "ranking", "id": "r1", "timestamp": 3, "items": [{"id": "A"}, {"id": "B"}]},
+        {"event": "interaction", "id": "c", "timestamp": 4, "ranking": "r1", "item": "A", "type": "click"},
+    ]
+    log = [msgspec.json.encode(record) for record in records]
+    straight = open_store("memory://")
+    run(log, settings, straight)
+    for stop in range(1, 5):
+        store = open_store("memory://")
+        run(log[:stop], settings, store)
+        run(log, settings, store)
+        assert digest(store) == digest(straight)
+
+
+def test_a_dead_letter_holds_its_own_part_of_an_array_and_no_more_than_a_bounded_piece():
+    flow = Flow(Settings())
+    flow.step(Record(0, b'[{"event":"scroll"},{"event":"example","x":{},"y":1},{"event":"jump"}]'))
+    assert [letter.value for letter in flow.letters] == [b'{"event":"scroll"}', b'{"event":"jump"}']
+    flow.step(Record(1, b"x" * (1 << 20)))
+    assert len(flow.letters[-1].value) == 1 << 16
+    assert "1048576 bytes" in flow.letters[-1].error

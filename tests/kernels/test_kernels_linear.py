@@ -15,12 +15,14 @@ from streamrank.kernels.linear import (
     inverse_scale,
     inverse_scales,
     score,
+    unbias,
+    usual_range,
 )
 
 
 def weights(n, **arrays):
     fields = {name: np.zeros(n) for name in Weights._fields} | arrays
-    integer = {name: np.asarray(fields[name], np.int64) for name in ("last", "seen")}
+    integer = {name: np.asarray(fields[name], np.int64) for name in ("last", "touches", "seen")}
     return Weights(**{name: np.asarray(value, np.float64) for name, value in fields.items()} | integer)
 
 
@@ -85,6 +87,33 @@ def test_a_column_without_spread_is_scaled_by_its_size(sums, expected):
     count, pivot, total, square = sums
     column = weights(1, seen=[count], pivot=[pivot], total=[total], square=[square])
     assert inverse_scales(column)[0] == inverse_scale(*sums)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.sampled_from([0.9, 0.999]), st.integers(1, 40_000))
+def test_unbias_is_what_the_moments_of_a_constant_gradient_are_short_of(beta, touches):
+    assert unbias(beta, touches) == pytest.approx(1 - beta**touches, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1.0, 3.0] * 16, (-8.0, 12.0)),  # 10 scales about the mean
+        ([1.0, 3.0] * 15, (-math.inf, math.inf)),  # young
+        ([0.0] * 500, (-math.inf, math.inf)),  # no scale yet
+        ([4.0] * 50, (-36.0, 44.0)),  # constant
+        ([-2.0] + [0.0] * 9999, (-2.0, 2.0)),  # rare values are no outliers
+        (
+            [1e3, *[1e3 + 1.0] * 9999],
+            (1e3 + 0.9, 1e3 + 1.1 - 2e-4),
+        ),  # nor is 0 usual where values are far from it
+    ],
+)
+def test_the_usual_range_is_ten_scales_about_the_mean_or_what_is_rare_among_zeros(values, expected):
+    d = np.array(values) - values[0]
+    sums = (len(d), values[0], d.sum())
+    found = usual_range(*sums, inverse_scale(*sums, (d * d).sum()))
+    assert found == pytest.approx(expected, rel=1e-6)
 
 
 def scored(dense, average, inverse):

@@ -101,6 +101,15 @@ class Poisoned(RankNet):
         return super().learn_batch(batch)
 
 
+class ScaledByOutliers(RankNet):
+    def learn_batch(self, batch):
+        largest = np.abs(batch.values).max(initial=0.0)
+        if 1e3 < largest < 1e20:
+            self._weights.square[::2] += largest * largest
+            self.from_state(self.to_state())
+        return super().learn_batch(batch)
+
+
 class Hoards(RankNet):
     def __init__(self):
         super().__init__()
@@ -137,6 +146,7 @@ BROKEN: list[tuple[str, Callable[[], LinearRanker]]] = [
     ("check_merging_by_columns", MergesByPosition),
     ("check_extreme_input_does_no_lasting_harm", Fragile),
     ("check_extreme_input_does_no_lasting_harm", Poisoned),
+    ("check_one_outlier_does_no_lasting_harm", ScaledByOutliers),
     ("check_memory_is_bounded", Hoards),
     ("check_order_of_names_in_a_dict_is_irrelevant", KeepsDictOrder),
     ("check_nothing_to_learn_changes_no_score", Restless),

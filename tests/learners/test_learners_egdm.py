@@ -16,7 +16,10 @@ SETTINGS = [{}, {"scale": False}, {"half_life": 50.0}, {"moves": 5, "lam": 0.01}
 CHECKS = [
     pytest.param(check, id=f"{name} {params}")
     for params in SETTINGS
-    for name, check in yield_checks(lambda params=params: EGDM(**params))
+    # a square counts an outlier with its square, as least squares does: the learner's docstring says so
+    for name, check in yield_checks(
+        lambda params=params: EGDM(**params), skip=["check_one_outlier_does_no_lasting_harm"]
+    )
 ]
 
 

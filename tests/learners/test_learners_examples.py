@@ -70,6 +70,14 @@ def test_the_order_of_use_survives_a_restart():
     assert frozen(restored.to_state()) == frozen(memory.to_state())
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e20, -1e300])
+def test_an_example_of_an_absurd_value_is_not_remembered(bad):
+    memory = RecentExamples()
+    example(memory, "q", 1.0, {0: 1.0})
+    example(memory, "q", 5.0, {0: 2.0, 1: bad})
+    assert example(memory, "q", 2.0, {0: 3.0})[:2] == ([2.0, 1.0], [{0: 3.0}, {0: 1.0}])
+
+
 def test_lists_pass_unchanged_between_examples():
     memory, builder = RecentExamples(), BatchBuilder()
     builder.add(sparse_rows([{0: 1.0}]), [1.0], [1.0], EXAMPLE, query="q")

@@ -29,7 +29,7 @@ class Twin:
         self.rate, self.horizon, self.scale = rate, horizon, scale
         self.t = 0
         self.values = {}
-        self.w, self.m1, self.m2, self.average = {}, {}, {}, {}
+        self.w, self.m1, self.m2, self.average, self.touches = {}, {}, {}, {}, {}
 
     def spread(self, j):
         values = np.array(self.values.get(j, []))
@@ -38,6 +38,16 @@ class Twin:
         spread, size = np.std(values), abs(np.mean(values))
         return float(spread if spread > 1e-6 * size else size or 1.0)
 
+    def cut(self, j, v):
+        """A value as the spread sees it: at most ten spreads from the mean."""
+        values = self.values.get(j, [])
+        if len(values) < 32 or not any(values):
+            return v
+        mean, reach = np.mean(values), 10 * self.spread(j)
+        pivot = abs(next(value for value in values if value))
+        rare = pivot if abs(mean) < pivot / 2 else 0.0
+        return float(np.clip(v, min(mean - reach, -rare or math.inf), max(mean + reach, rare or -math.inf)))
+
     def served(self, x):
         return sum(self.average.get(j, 0.0) * v / self.spread(j) for j, v in x.items())
 
@@ -45,12 +55,13 @@ class Twin:
         if not pairs:
             return
         for j in {j for x in xs for j in x}:
-            self.values.setdefault(j, []).extend(x.get(j, 0.0) for x in xs)
+            seen = [self.cut(j, x[j]) if j in x else 0.0 for x in xs]
+            self.values.setdefault(j, []).extend(seen)
         xs = [{j: v / self.spread(j) for j, v in x.items()} for x in xs]
         s = [sum(self.w.get(j, 0.0) * v for j, v in x.items()) for x in xs]
         ds = [0.0] * len(xs)
         for i, j, c in pairs:
-            slope = c / (1.0 + math.exp(s[i] - s[j])) / len(xs)
+            slope = c / (1.0 + math.exp(min(s[i] - s[j], 700.0))) / len(xs)
             ds[i] -= slope
             ds[j] += slope
         self.t += 1
@@ -62,7 +73,8 @@ class Twin:
                 g = math.copysign(min(abs(g), math.sqrt(self.m2[j] / 0.001)), g)
             self.m1[j] = 0.9 * self.m1.get(j, 0.0) + 0.1 * g
             self.m2[j] = 0.999 * self.m2.get(j, 0.0) + 0.001 * g * g
-            m1, m2 = self.m1[j] / (1 - 0.9**self.t), self.m2[j] / (1 - 0.999**self.t)
+            k = self.touches[j] = self.touches.get(j, 0) + 1
+            m1, m2 = self.m1[j] / (1 - 0.9**k), self.m2[j] / (1 - 0.999**k)
             self.w[j] = self.w.get(j, 0.0) - self.rate * m1 / (math.sqrt(m2) + 1e-8)
         a = max(3 / (self.t + 2), 1 / self.horizon)
         for j, w in self.w.items():
@@ -106,7 +118,9 @@ def sparse_stream(n, seed, columns=40, wild=True):
 )
 def test_it_equals_a_plain_twin_over_hundreds_of_sparse_lists(rate, horizon, scale):
     fast, twin = RankNet(rate, horizon, scale), Twin(rate, horizon, scale)
-    for xs, y, c, mode, pairs in sparse_stream(300, seed=horizon, wild=scale):
+    for k, (xs, y, c, mode, pairs) in enumerate(sparse_stream(300, seed=horizon, wild=scale)):
+        if scale and k % 50 == 40:
+            xs[0] = {j: 1e4 * v for j, v in xs[0].items()}
         expected = [twin.served(x) for x in xs]
         builder = BatchBuilder()
         builder.add(sparse_rows(xs), y, c, mode, pairs)
@@ -116,6 +130,7 @@ def test_it_equals_a_plain_twin_over_hundreds_of_sparse_lists(rate, horizon, sca
     assert twin.t > 150
     state = fast.to_state()
     for j in range(40):
+        assert state["touches"][j] == twin.touches.get(j, 0)
         assert state["w"][j] == pytest.approx(twin.w.get(j, 0.0), rel=1e-12, abs=1e-12)
     weights = Weights(*(state[name] for name in Weights._fields))
     served = averaged(weights, state["step"], horizon)
@@ -165,6 +180,96 @@ def test_a_column_that_is_there_or_not_does_not_drown_the_others():
         ranker.learn_list(xs, [float(x["good"] == best) for x in xs])
     badge = abs(ranker.predict_one({"badge": 10.0}))
     assert badge < 0.3 * ranker.predict_one({"good": 1.0})
+
+
+def normal_lists(n, seed, columns=1):
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        X = rng.normal(size=(10, columns))
+        yield X, (X[:, 0] == X[:, 0].max()).astype(float).tolist()
+
+
+def dense(X, y, columns=None):
+    builder = BatchBuilder()
+    columns = np.arange(X.shape[1], dtype=np.int32) if columns is None else np.array(columns, np.int32)
+    builder.add(Rows(len(X), columns, X.ravel()), y, [1.0] * len(X))
+    return builder.build()
+
+
+@pytest.mark.parametrize("outlier", [1e4, 1e6, -1e9, 1e19])
+def test_one_outlier_does_not_ruin_a_scale(outlier):
+    ranker = RankNet()
+    for k, (X, y) in enumerate(normal_lists(600, seed=0)):
+        if k == 300:
+            X[3] = outlier
+        ranker.learn_batch(dense(X, y))
+    assert scales(ranker)[0] == pytest.approx(1.0, abs=0.1)
+    served = [ranker.scores(dense(X, y)) for X, y in normal_lists(50, seed=1)]
+    best = [np.argmax(X[:, 0]) for X, _ in normal_lists(50, seed=1)]
+    assert [int(np.argmax(s)) for s in served] == best
+
+
+def test_a_scale_follows_a_change_once_the_column_has_seen_many_values():
+    ranker = RankNet()
+    for X, y in normal_lists(3000, seed=0):
+        ranker.learn_batch(dense(100.0 * X, y))
+    assert scales(ranker)[0] == pytest.approx(100.0, rel=0.1)
+    for X, y in normal_lists(12_000, seed=1):
+        ranker.learn_batch(dense(X, y))
+    assert scales(ranker)[0] < 5.0
+    for X, y in normal_lists(3000, seed=2):  # and up, though each value is an outlier at first
+        ranker.learn_batch(dense(1000.0 * X + 5000.0, y))
+    assert scales(ranker)[0] > 500.0
+    assert ranker.to_state()["seen"][0] < 20_000
+
+
+def test_old_values_count_half_when_many_were_seen():
+    ranker, values = RankNet(), []
+    for X, y in normal_lists(2050, seed=0):
+        X += len(values) / 1e4
+        ranker.learn_batch(dense(X, y))
+        values.extend(X[:, 0].tolist())
+    weight = np.where(np.arange(len(values)) < 20_000, 0.5, 1.0)
+    mean = np.average(values, weights=weight)
+    spread = math.sqrt(np.average((np.array(values) - mean) ** 2, weights=weight))
+    assert ranker.to_state()["seen"][0] == 10_500
+    assert scales(ranker)[0] == pytest.approx(spread, rel=1e-9)
+
+
+@pytest.mark.parametrize("stored", [True, False])  # zeros written out, or left out
+def test_the_scale_of_a_value_rare_in_long_lists_does_not_shrink(stored):
+    ranker, rng = RankNet(), np.random.default_rng(0)
+    for k in range(300):
+        x = 3.0 * (np.arange(500) == rng.integers(500)) if k else np.zeros(500)
+        columns = [np.zeros(0 if v == 0.0 and not stored else 1, np.int32) for v in x]
+        builder = BatchBuilder()
+        indptr = np.cumsum([0, *(len(c) for c in columns)]).astype(np.int64)
+        values = x if stored else x[x != 0.0]
+        rows = Rows(500, np.concatenate(columns), values, indptr)
+        builder.add(rows, (x > 0).astype(float).tolist(), [1.0] * 500)
+        ranker.learn_batch(builder.build())
+    assert scales(ranker)[0] == pytest.approx(3.0 * math.sqrt(0.002), rel=0.01)
+
+
+def test_a_column_that_appears_late_moves_as_one_that_was_there_from_the_first():
+    late, first = RankNet(), RankNet()
+    for X, y in normal_lists(10_000, seed=0):
+        late.learn_batch(dense(X, y, columns=[1]))
+    assert late.to_state()["step"] == 10_000
+    for X, y in normal_lists(30, seed=1):
+        for ranker in (late, first):
+            ranker.learn_batch(dense(X, y))
+        assert late.to_state()["w"][0] == pytest.approx(first.to_state()["w"][0], rel=1e-12)
+    assert first.to_state()["w"][0] > 0.1
+
+
+def test_one_absurd_example_does_not_get_the_next_refused():
+    ranker = taught("example", 100)
+    steps = ranker.to_state()["step"]
+    ranker.learn_one({"a": math.inf}, 9.0, query="q0")
+    for k in range(8):
+        ranker.learn_one({"a": float(k)}, float(k), query="q0")
+    assert (ranker.refused, ranker.to_state()["step"]) == (1, steps + 8)
 
 
 def test_a_clock_in_nanoseconds_keeps_its_scale():
@@ -241,13 +346,28 @@ def test_one_wild_weight_does_not_silence_a_column():
     assert agreement(ranker) > 0.93
 
 
+@pytest.mark.parametrize("name", ["ranknet", "egdm"])
+def test_every_ranker_says_how_many_lists_it_refused(name):
+    ranker = build(name, {})
+    ranker.learn_pair({"a": 1.0}, {"a": 0.0})
+    assert ranker.refused == 0
+    ranker.learn_pair({"a": 1e300}, {"a": 0.0})
+    assert ranker.refused == 1
+
+
+def batch_of_two(one, two):
+    builder = BatchBuilder()
+    builder.add(sparse_rows([one, two]), [1.0, 0.0], [1.0, 1.0])
+    return builder.build()
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300, 3.4028235e38])
 def test_a_list_with_an_absurd_value_is_refused_and_counted(bad):
     ranker = taught("list", 20)
     before = {name: np.array(value) for name, value in ranker.to_state().items() if name in Weights._fields}
-    ranker.learn_list([{"a": bad}, {"a": 1.0}], [1.0, 0.0])
+    ranker.learn_batch(batch_of_two({0: bad}, {0: 1.0}))
     state = ranker.to_state()
-    assert (state["refused"], state["step"]) == (1, 20)
+    assert (state["refused"], ranker.refused, state["step"]) == (1, 1, 20)
     for name, array in before.items():
         np.testing.assert_array_equal(state[name], array)
     assert math.isfinite(ranker.predict_one({"a": bad}))
@@ -297,14 +417,53 @@ def test_an_explanation_adds_up_to_the_score():
     assert [abs(v) for v in shares.values()] == sorted((abs(v) for v in shares.values()), reverse=True)
 
 
-def test_merging_weighs_shards_by_their_steps():
+def test_merging_weighs_each_column_by_the_steps_that_moved_it():
     one, two = taught("list", 300), taught("pair", 100)
     x = {"a": 1.0, "b": -0.5}
     raw = {name: (one.explain({name: 1.0})[name], two.explain({name: 1.0})[name]) for name in x}
+    steps = {
+        name: [int(ranker.to_state()["touches"][ranker._columns.find(name)]) for ranker in (one, two)]
+        for name in x
+    }
     one.merge(two)
     assert one.to_state()["step"] == 400
     for name, (mine, theirs) in raw.items():
-        assert one.explain({name: 1.0})[name] == pytest.approx(0.75 * mine + 0.25 * theirs, rel=1e-9)
+        a, b = steps[name]
+        assert 0 < b < 100 < a < 300
+        expected = (a * mine + b * theirs) / (a + b)
+        assert one.explain({name: 1.0})[name] == pytest.approx(expected, rel=1e-9)
+        assert one.to_state()["touches"][one._columns.find(name)] == a + b
+
+
+def test_merging_leaves_what_only_one_shard_knows_as_it_is():
+    one, two = RankNet(), RankNet()
+    for _ in range(300):
+        one.learn_pair({"mine": 1.0}, {"mine": 0.0})
+    for _ in range(20):
+        two.learn_pair({"theirs": 1.0}, {"theirs": 0.0})
+    expected = one.predict_one({"mine": 1.0}), two.predict_one({"theirs": 1.0})
+    one.merge(two)
+    merged = one.predict_one({"mine": 1.0}), one.predict_one({"theirs": 1.0})
+    assert merged == pytest.approx(expected, rel=1e-9)
+
+
+def test_merging_counts_the_lists_refused_even_of_a_shard_that_made_no_step():
+    one, two = taught("list", 20), RankNet()
+    two.learn_pair({"a": 1e300}, {})
+    one.merge(two)
+    assert one.refused == 1
+
+
+def test_merging_shards_that_saw_only_zeros_of_a_column_keeps_the_sums():
+    zeros, values, rng = RankNet(), RankNet(), np.random.default_rng(0)
+    kept = [float(v) for v in rng.normal(5.0, 2.0, 60)]
+    for _ in range(30):
+        zeros.learn_batch(batch_of_two({0: 0.0, 1: 1.0}, {0: 0.0, 1: 0.0}))
+    for a, b in zip(kept[::2], kept[1::2], strict=True):
+        values.learn_batch(batch_of_two({0: a}, {0: b}))
+    zeros.merge(values)
+    zeros.learn_batch(batch_of_two({0: 4.0}, {0: 6.0}))
+    assert scales(zeros)[0] == pytest.approx(np.std([0.0] * 60 + kept + [4.0, 6.0]), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +471,14 @@ def test_merging_weighs_shards_by_their_steps():
     [
         ({"rate": 0.0}, "step size"),
         ({"rate": math.nan}, "step size"),
+        ({"rate": math.inf}, "step size"),
+        ({"rate": True}, "step size"),
+        ({"rate": "0.1"}, "step size"),
         ({"horizon": 0}, "at least 1"),
+        ({"horizon": 10.0}, "whole number"),
+        ({"horizon": True}, "whole number"),
+        ({"scale": 1}, "true or false"),
+        ({"scale": "no"}, "true or false"),
         ({"speed": 1}, "no parameter"),
     ],
 )

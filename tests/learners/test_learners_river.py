@@ -88,6 +88,20 @@ def test_frames_say_the_same_as_dicts():
     assert predicted.index.equals(frame.index)
 
 
+def test_nan_is_a_missing_value():
+    nan = float("nan")
+    missing, absent = RankNet(), RankNet()
+    for lesson in named_lessons(30):
+        lesson._replace(xs=[{"never": nan, **dict.fromkeys("abc", nan), **x} for x in lesson.xs]).teach(
+            missing
+        )
+        lesson.teach(absent)
+    assert frozen(missing.to_state()) == frozen(absent.to_state())
+    assert missing.predict_one({"a": 1.0, "b": nan}) == absent.predict_one({"a": 1.0}) != 0.0
+    frame = pd.DataFrame([{"a": 1.0, "b": nan, "never": nan}])
+    assert missing.predict_many(frame).tolist() == [absent.predict_one({"a": 1.0})]
+
+
 def test_ranking_puts_the_best_first_and_keeps_ties_in_order():
     ranker = RankNet()
     assert ranker.rank([{"a": 3.0}, {"a": 1.0}, {}]) == [0, 1, 2]

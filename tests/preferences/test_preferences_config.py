@@ -61,7 +61,7 @@ OTHER = {
     "STREAMRANK_JOIN_MAX_IDS": "19",
     "STREAMRANK_JUDGE_RULE": "skip-above",
     "STREAMRANK_JUDGE_GRADES": '{"click": 2}',
-    "STREAMRANK_JUDGE_CLIP": "null",
+    "STREAMRANK_JUDGE_CLIP": "7.5",
     "STREAMRANK_JUDGE_THETA": "[1, 0.25]",
     "STREAMRANK_JUDGE_MIN_SHUFFLED": "20",
     "STREAMRANK_FEATURES_MODE": "hashed",
@@ -127,9 +127,9 @@ def refused(text: str, write, **environ: str) -> str:
 
 
 def test_an_unclipped_theta_from_the_config_is_refused(write):
-    unclipped = {"STREAMRANK_JUDGE_CLIP": "null"}
+    unclipped = {"STREAMRANK_JUDGE_CLIP": "0"}
     assert "judge.clip is off" in refused("[judge]\ntheta = [1.0, 0.5]", write, **unclipped)
-    assert load_settings(None, unclipped).judge.clip is None  # where it is measured, or in the event
+    assert load_settings(None, unclipped).judge.clip == 0  # where it is measured, or in the event
 
 
 @pytest.mark.parametrize("theta", ["[]", "[1.0, 0.0]", "[1.0, -0.5]", "[1.5]", "[nan]", "[inf]"])
@@ -137,7 +137,7 @@ def test_a_theta_that_is_no_probability_is_refused(write, theta):
     assert "judge.theta must be" in refused(f"[judge]\ntheta = {theta}", write)
 
 
-@pytest.mark.parametrize("clip", ["0.99", "0", "-3"])
+@pytest.mark.parametrize("clip", ["0.99", "-3"])
 def test_a_clip_below_one_is_refused(write, clip):
     assert "from 1 up" in refused(f"[judge]\nclip = {clip}", write)
 

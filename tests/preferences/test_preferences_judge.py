@@ -44,7 +44,7 @@ def test_theta_comes_from_the_event_then_from_the_settings_then_from_shuffled_ra
 def test_weights_are_one_over_theta_up_to_the_clip():
     shown = ranking(2, propensities=[1.0, 0.5, 0.05, 0.001])
     assert Judge(JudgeSettings(clip=10.0)).judge(shown, {2: 0.0}).c == [0.0, 0.0, 10.0, 0.0]
-    assert Judge(JudgeSettings(clip=None)).judge(shown, {2: 0.0}).c == [0.0, 0.0, 20.0, 0.0]
+    assert Judge(JudgeSettings(clip=0.0)).judge(shown, {2: 0.0}).c == [0.0, 0.0, 20.0, 0.0]
 
 
 def test_auto_learns_from_the_unclicked_until_theta_is_measured_and_by_ips_from_then_on():
@@ -90,7 +90,7 @@ def test_a_rank_that_few_shuffled_lists_reach_takes_the_theta_of_the_last_that_m
 
 
 def test_theta_stays_between_its_floor_and_one():
-    judge = Judge(JudgeSettings(min_shuffled=10, clip=None))
+    judge = Judge(JudgeSettings(min_shuffled=10, clip=0.0))
     feed(judge, [2, 9, 0, 1], 10)
     assert judge.measured() == [1.0, 1.0, LEAST_THETA, 0.5]
 

@@ -74,6 +74,30 @@ def test_click_rates_on_shuffled_lists_are_proportional_to_theta():
     assert np.all(np.abs(clicks / lists - expected) < 4 * np.sqrt(expected * (1 - expected) / lists))
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.4, 0.9])
+def test_the_noise_of_the_settings_reaches_the_clicks_of_the_stream(noise):
+    """Users who look at everything: P(click) of each grade is (1 - noise) P + noise / 2."""
+    simulator = Simulator(Settings(events=20_000, click_model="perfect", noise=noise, purchases=False))
+    shown, clicked = {}, set()
+    for record in simulator.records():
+        event = msgspec.json.decode(record)
+        if event["event"] == "ranking":
+            shown[event["id"]] = [item["id"] for item in event["items"]]
+        elif event["event"] == "interaction":
+            clicked.add((event["ranking"], event["item"]))
+    grades, hits = [], []
+    # clicks on the newest rankings may not have been sent yet
+    for line in simulator.truth_records()[:-100]:
+        truth = msgspec.json.decode(line)
+        grades += truth["relevance"]
+        hits += [(truth["ranking"], item) in clicked for item in shown[truth["ranking"]]]
+    grades, hits = np.array(grades), np.array(hits)
+    for grade, p in enumerate((0.0, 0.2, 0.4, 0.8, 1.0)):
+        expected, n = (1 - noise) * p + noise / 2, (grades == grade).sum()
+        assert n > 100
+        assert abs(hits[grades == grade].mean() - expected) <= 4 * np.sqrt(expected * (1 - expected) / n)
+
+
 def test_theta_is_known_where_it_does_not_depend_on_the_list():
     assert theta("pbm", 3) == pytest.approx([1, 1 / 2, 1 / 3])
     assert theta("perfect", 3).tolist() == [1, 1, 1]

@@ -76,6 +76,20 @@ def test_same_settings_give_the_same_bytes_in_every_process():
         assert out.stdout.strip() == here
 
 
+@pytest.mark.parametrize(
+    ("settings", "start"),
+    [
+        ({"events": 1500, "malformed": 0.05, "duplicates": 0.05, "drift_at": 0.5}, "3a689fe8bfd2eefa"),
+        ({"events": 900, "click_model": "cascade"}, "a74b1af7ced23a9d"),
+        ({"events": 900, "click_model": "perfect", "numeric_features": 5}, "c0cb3160db24954f"),
+    ],
+)
+def test_without_noise_the_bytes_are_those_of_the_time_before_noise(settings, start):
+    assert digest(Settings(**settings)).startswith(start)
+    assert digest(Settings(**settings, noise=0.0)).startswith(start)
+    assert not digest(Settings(**settings, noise=0.5)).startswith(start)
+
+
 def test_another_seed_gives_other_bytes():
     assert digest(Settings(events=800, seed=1)) != digest(Settings(events=800, seed=2))
 
@@ -85,6 +99,26 @@ def test_a_second_reading_starts_anew():
     first, counts, truth = list(simulator.records()), dict(simulator.counts), simulator.truth_records()
     assert list(simulator.records()) == first
     assert (simulator.counts, simulator.truth_records()) == (counts, truth)
+
+
+def test_readings_begun_together_are_each_whole_when_read_in_turn():
+    simulator = Simulator(Settings(events=700, malformed=0.1, drift_at=0.5))
+    first, second = simulator.records(), simulator.records()
+    read = list(first)
+    truth = simulator.truth_records()
+    assert len(read) == 700
+    assert list(second) == read
+    assert simulator.truth_records() == truth
+
+
+def test_a_reading_raises_once_another_is_being_read():
+    simulator = Simulator(Settings(events=700))
+    first, second = simulator.records(), simulator.records()
+    next(first)
+    assert next(second).startswith(b'{"event":"item"')
+    with pytest.raises(RuntimeError, match="another reading"):
+        next(first)
+    assert len(list(second)) == 699
 
 
 def test_the_highest_rates_allowed_are_reached():
@@ -318,6 +352,10 @@ def test_too_short_a_stream_cannot_hold_late_events_and_says_so():
         ("start_ms", 1_700_000_000),
         ("mean_gap_ms", 0),
         ("numeric_features", -1),
+        ("noise", -0.1),
+        ("noise", 1.0),
+        ("noise", 1.5),
+        ("noise", float("nan")),
     ],
 )
 def test_a_bad_setting_is_named(name, value):

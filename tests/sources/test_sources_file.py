@@ -129,9 +129,9 @@ def test_a_line_over_the_limit_comes_cut_and_the_next_one_whole(tmp_path: Path, 
     limit = 1000
     exact, over = b"x" * limit, b"y" * (limit + 1)
     longest = b"z" * 1_000_000
-    data = b"\n".join([exact, over, longest, b"next"]) + end
+    data = b"\n".join([exact, over, longest, b'"next"']) + end
     read = values(LogSource([written(tmp_path, "log.jsonl", data)], max_line_bytes=limit))
-    assert read == [exact, over, longest[: limit + 1], b"next"]
+    assert read == [exact, over, longest[: limit + 1], b'"next"']
 
 
 def test_a_frame_over_the_limit_comes_cut_and_the_next_one_whole(tmp_path: Path) -> None:
@@ -279,6 +279,15 @@ def test_closing_ends_the_reading_and_may_be_done_twice(tmp_path: Path) -> None:
     assert values(source) == [b"1", b"2", b"3"]
 
 
+def test_a_reading_whose_file_was_closed_under_it_ends_in_silence(tmp_path: Path) -> None:
+    source = LogSource([written(tmp_path, "log.jsonl", b"1\n2\n3\n")])
+    next(source.records())
+    assert source._raw is not None
+    source._raw.close()  # as the garbage collector does, in whatever order it likes
+    source.close()
+    assert values(source) == [b"1", b"2", b"3"]
+
+
 def test_standard_input_is_read_once_and_skips_by_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"{}\n\n[]\n1\n")))
     source = LogSource(["-"])
@@ -294,3 +303,92 @@ def test_an_empty_standard_input_has_no_records_and_no_fingerprint(monkeypatch: 
     source = LogSource(["-"])
     assert list(source.records()) == []
     assert source.fingerprint() == ""
+
+
+LAST = json.dumps(
+    {"event": "item", "id": "né", "fields": [{"name": "a", "value": [1.5, None, "x"]}]}
+).encode()
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_a_last_line_is_a_record_once_it_is_complete_and_not_before(tmp_path: Path, packing: str) -> None:
+    for cut in range(len(LAST) + 1):
+        path = written(tmp_path, "log.jsonl" + packing, EVENTS[0] + b"\n" + LAST[:cut])
+        source = LogSource([path])
+        assert values(source) == ([EVENTS[0], LAST] if cut == len(LAST) else [EVENTS[0]])
+        assert source.progress()[0] == path.stat().st_size
+
+
+def test_a_half_line_that_has_an_end_is_a_record_to_be_refused(tmp_path: Path) -> None:
+    for end in (b"\n", b"\r\n"):
+        path = written(tmp_path, "log.jsonl", EVENTS[0] + b"\n" + LAST[:-1] + end)
+        assert values(LogSource([path])) == [EVENTS[0], LAST[:-1]]
+
+
+def test_a_log_that_grew_gives_the_line_whole_at_the_offset_it_waited_for(tmp_path: Path) -> None:
+    path = written(tmp_path, "log.jsonl", EVENTS[0] + b"\n" + LAST[:20])
+    taken = len(values(LogSource([path])))
+    written(tmp_path, "log.jsonl", EVENTS[0] + b"\n" + LAST + b"\n" + EVENTS[1] + b"\n")
+    assert [(r.offset, r.value) for r in LogSource([path]).records(taken)] == [(1, LAST), (2, EVENTS[1])]
+
+
+def test_a_log_of_half_a_line_has_no_record_and_no_fingerprint_yet(tmp_path: Path) -> None:
+    source = LogSource([written(tmp_path, "log.jsonl", LAST[:-1])])
+    assert (values(source), source.fingerprint()) == ([], "")
+
+
+def test_a_half_line_in_a_file_that_others_follow_keeps_its_offset(tmp_path: Path) -> None:
+    first = written(tmp_path, "a.jsonl", LAST[:-1])
+    second = written(tmp_path, "b.jsonl", EVENTS[0] + b"\n" + LAST[:-1])
+    assert values(LogSource([first, second])) == [LAST[:-1], EVENTS[0]]
+
+
+def test_a_last_line_too_long_or_too_deep_is_a_record_to_be_refused(tmp_path: Path) -> None:
+    assert values(LogSource([written(tmp_path, "a.jsonl", LAST[:-1])], 10)) == [LAST[:11]]
+    deep = b"[" * 100_000
+    assert values(LogSource([written(tmp_path, "b.jsonl", deep)])) == [deep]
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log", "log.json", "log.msgpack"])
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_packed_bytes_are_known_whatever_their_name(tmp_path: Path, name: str, pack) -> None:
+    frames = name.endswith("msgpack")
+    path = tmp_path / name
+    path.write_bytes(pack(b"".join(write_frame(e) if frames else e + b"\n" for e in EVENTS)))
+    assert values(LogSource([path])) == EVENTS
+
+
+def test_a_packed_file_under_another_name_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(gzip.compress(b"\n".join(EVENTS))[:-9])
+    with pytest.raises(SourceError, match=r"log\.jsonl: damaged or cut short near byte"):
+        values(LogSource([path]))
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.json", "log", "log.jsonl.gz", "log.jsonl.zst"])
+@pytest.mark.parametrize("size", [3, 300, 70_000])  # bin 8, bin 16, bin 32
+def test_frames_are_known_by_their_first_byte_whatever_their_name(
+    tmp_path: Path, name: str, size: int
+) -> None:
+    path = written(tmp_path, name, write_frame(b"x" * size) + write_frame(b"{}"))
+    assert list(LogSource([path]).records()) == [
+        Record(0, b"x" * size, f"{name}#1"),
+        Record(1, b"{}", f"{name}#2"),
+    ]
+
+
+@pytest.mark.parametrize("pack", PACK.values())
+@pytest.mark.parametrize("frames", [False, True])
+def test_standard_input_may_be_packed_and_may_be_frames(
+    monkeypatch: pytest.MonkeyPatch, pack, frames: bool
+) -> None:
+    data = pack(b"".join(write_frame(e) if frames else e + b"\n" for e in EVENTS))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(data))))
+    assert values(LogSource(["-"])) == EVENTS
+
+
+def test_packed_standard_input_cut_short_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = gzip.compress(b"\n".join(EVENTS))[:-9]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(data))))
+    with pytest.raises(SourceError, match=r"^-: damaged or cut short \("):
+        values(LogSource(["-"]))

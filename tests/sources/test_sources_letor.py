@@ -132,7 +132,28 @@ def test_rows_without_a_qid_are_one_list_a_file(tmp_path: Path) -> None:
     paths = [written(tmp_path / f"{name}.svmlight", b"1 1:2\n0 1:3\n") for name in "ab"]
     found = read_letor(paths)
     assert (found.lists.tolist(), found.qids) == ([0, 2, 4], ["a.svmlight", "b.svmlight"])
-    assert [unpacked(record.value)[0].query for record in LetorSource(paths).records()] == found.qids
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [(b"1 1:2\n0 1:3\n", 1), (b"# rows\n\n1\n", 3), (b"1 qid:1 1:2\n0 qid:1 1:3\n0 1:3\n0 qid:1 1:1\n", 3)],
+)
+def test_a_source_refuses_the_first_row_without_a_qid_by_file_and_line(
+    tmp_path: Path, content: bytes, line: int
+) -> None:
+    source = LetorSource([written(tmp_path / "a.svmlight", content)])
+    says = rf"a\.svmlight: line {line} has no qid: a ranker learns from lists; add qid:N to every row"
+    for read in (source.fingerprint, lambda: list(source.records()), lambda: list(source.records(9))):
+        with pytest.raises(SourceError, match=says):
+            read()
+
+
+def test_a_large_file_without_qids_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    source = LetorSource([written(tmp_path / "a.svmlight", b"1 1:2\n" * 500_000)])
+    with pytest.raises(SourceError, match="line 1 has no qid"):
+        next(source.records())
+    read, total = source.progress()
+    assert read < total / 4  # one buffer
 
 
 def test_an_empty_file_is_an_empty_data_set(tmp_path: Path) -> None:
