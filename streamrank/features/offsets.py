@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .batch import Floats, Rows
+from .batch import Columns, Floats, Rows
 
 SETTLED = 100  # values after which an offset stays as it is
 BLOCK = 1024  # columns an entry of state
+LAYOUTS = 100
 
 
 class Offsets:
@@ -29,6 +30,8 @@ class Offsets:
         self._count = np.full(0, -1, dtype=np.int64)  # values seen, up to SETTLED; -1: not a number
         self._mean = np.zeros(0)
         self._touched: set[int] = set()
+        # a cache: columns of dense rows whose offsets are all settled, by identity, and those offsets
+        self._settled: dict[int, tuple[Columns, Floats]] = {}
 
     def mark(self, column: int) -> None:
         """This column holds a number."""
@@ -36,25 +39,32 @@ class Offsets:
         if self._count[column] < 0:
             self._count[column] = 0
             self._touched.add(column // BLOCK)
+            self._settled.clear()
 
     def centred(self, rows: Rows, *, learn: bool) -> Rows:
         """The rows counted from the offsets, which see the values first while they are not settled."""
         columns = rows.columns
         if len(columns) == 0:
             return rows
-        self._fit(int(columns.max()) + 1)
-        if learn:
+        known = self._settled.get(id(columns))
+        if known is None or known[0] is not columns:
+            self._fit(int(columns.max()) + 1)
             count = self._count[columns]
-            if ((count >= 0) & (count < SETTLED)).any():
+            unsettled = bool(((count >= 0) & (count < SETTLED)).any())
+            if unsettled and learn:
                 self._see(np.tile(columns, rows.n) if rows.indptr is None else columns, rows.values)
-        offsets = self._mean[columns]
+            known = columns, self._mean[columns]
+            if not unsettled and rows.indptr is None:
+                if len(self._settled) >= LAYOUTS:
+                    self._settled.clear()
+                self._settled[id(columns)] = known
         if rows.indptr is None:
-            values: Floats = (rows.values.reshape(rows.n, len(columns)) - offsets).ravel()
+            values: Floats = (rows.values.reshape(rows.n, len(columns)) - known[1]).ravel()
         else:
-            values = rows.values - offsets
+            values = rows.values - known[1]
         return Rows(rows.n, columns, values, rows.indptr)
 
-    def _see(self, columns: np.ndarray[Any, np.dtype[np.int32]], values: Floats) -> None:
+    def _see(self, columns: Columns, values: Floats) -> None:
         for column, value in zip(columns.tolist(), values.tolist(), strict=True):
             count = int(self._count[column])
             if 0 <= count < SETTLED:
@@ -80,7 +90,7 @@ class Offsets:
 
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave."""
-        self._count, self._mean = np.full(0, -1, dtype=np.int64), np.zeros(0)
+        self._count, self._mean, self._settled = np.full(0, -1, dtype=np.int64), np.zeros(0), {}
         for entry in state.values():
             for column, count, mean in entry:
                 self._fit(int(column) + 1)

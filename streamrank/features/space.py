@@ -41,7 +41,8 @@ class Template:
     def __init__(self, names: list[str], columns: list[int]) -> None:
         self.names = names
         self.set = frozenset(columns)
-        self.columns = np.array(columns, dtype="<i4").tobytes()
+        self.array = np.array(columns, dtype="<i4")
+        self.columns = self.array.tobytes()
         self.pack = struct.Struct(f"<{len(names)}d").pack
 
 
@@ -174,7 +175,7 @@ class FeatureSpace:
                 values.append(DOUBLE.pack(rates[k]))
         every = np.frombuffer(b"".join(values), dtype="<f8")
         if len(columns) == len(sizes):  # no metadata: all rows have the same columns
-            return Rows(len(sizes), np.frombuffer(own, dtype="<i4"), every)
+            return Rows(len(sizes), template.array, every)
         indptr = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(sizes, out=indptr[1:])
         if rates is not None:
