@@ -41,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     _simulate(commands)
     _validate(commands)
     _replay(commands)
+    _evaluate(commands)
     _snapshots(commands)
     _dead_letters(commands)
     return parser
@@ -202,6 +203,30 @@ def _replay(commands: Any) -> None:
     parser.add_argument(
         "--adopt-config", action="store_true", help="go on under settings other than the store's"
     )
+    _json(parser)
+
+
+def _evaluate(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "evaluate",
+        "evaluate:evaluate",
+        "train a learner on judged lists and measure how well it ranks others",
+        "evaluate --train S1.svmlight.gz S2.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz "
+        "--learner rankrls --set method=hybrid",
+        "evaluate --train S1.svmlight.gz --test S4.svmlight.gz --learner egdm --passes 1 --json",
+    )
+    parser.add_argument("--train", nargs="+", required=True, metavar="FILE", help="LETOR/svmlight or Parquet")
+    parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="measured on these")
+    parser.add_argument("--valid", nargs="+", metavar="FILE", help="what rankrls chooses its lambda on")
+    parser.add_argument("--learner", required=True, help="rankrls (batch), egdm, ranknet")
+    parser.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", help="a parameter of the learner; may be repeated"
+    )
+    parser.add_argument(
+        "--passes", type=_whole(1), default=1, metavar="N", help="over the lists, streaming (default: 1)"
+    )
+    parser.add_argument("--seed", type=_whole(0), default=0, help="of the order of later passes (default: 0)")
     _json(parser)
 
 

@@ -1,0 +1,135 @@
+"""Train a learner on judged lists and say how well it ranks others."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ..errors import ConfigError, SourceError
+from ..features.batch import BY_LABEL, Batch, Floats, Ints
+from ..learners.rankrls import GRID, RankRLS
+from ..learners.registry import LEARNERS, build
+from ..metrics.functions import average_precision, ndcg, pairwise_error
+from ..sources.dataset import Dataset
+from ..sources.letor import read_letor
+from ..sources.parquet import PARQUET_ENDINGS, read_parquet_lists
+
+CUTS = (1, 3, 5, 10)
+BATCH = "rankrls"
+
+
+def read_lists(paths: Sequence[str | Path]) -> Dataset:
+    """Judged lists from LETOR/svmlight or, by their ending, Parquet files."""
+    parquet = [str(path).endswith(PARQUET_ENDINGS) for path in paths]
+    if any(parquet) and not all(parquet):
+        raise SourceError("LETOR and Parquet files cannot be mixed: their columns are named differently")
+    return read_parquet_lists(paths) if all(parquet) else read_letor(paths)
+
+
+def evaluate(
+    train: Dataset,
+    test: Dataset,
+    *,
+    learner: str,
+    params: Mapping[str, Any],
+    valid: Dataset | None = None,
+    passes: int = 1,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Train on one set, test on another: `rankrls` in batch, every other learner list by list.
+
+    The first pass takes the lists in the order of the file, later ones in an order drawn by `seed`. On
+    `valid` rankrls chooses its regularisation.
+    """
+    n_columns = max(data.shape[1] for data in (train, test, valid or test))
+    began = time.perf_counter()
+    if learner == BATCH:
+        chosen, iterations, scores = _in_batch(train, valid, test, params, n_columns)
+    elif learner in LEARNERS:
+        ranker = build(learner, params)
+        order = np.arange(train.n_lists)
+        rng = np.random.default_rng(seed)
+        for _ in range(passes):
+            ranker.learn_batch(as_batch(train, order))
+            rng.shuffle(order)
+        chosen, iterations = dict(params), passes * train.n_lists
+        scores = ranker.scores(as_batch(test, np.arange(test.n_lists)))
+    else:
+        names = ", ".join(sorted([*LEARNERS, BATCH]))
+        raise ConfigError(f"there is no learner {learner!r}; choose one of: {names}")
+    return {
+        "learner": learner,
+        "seconds": time.perf_counter() - began,
+        "iterations": iterations,
+        "chosen": chosen,
+        "test": measures(test, scores),
+    }
+
+
+def _in_batch(
+    train: Dataset, valid: Dataset | None, test: Dataset, params: Mapping[str, Any], n_columns: int
+) -> tuple[dict[str, Any], int, Floats]:
+    known = dict(params)
+    if "lam" not in known and valid is not None:
+        known["lam"] = GRID
+    try:
+        model = RankRLS(**known)
+    except TypeError as error:
+        raise ConfigError(f"rankrls cannot take {known}: {error}") from None
+    held_out = None if valid is None else (_matrix(valid, n_columns), valid.y, _queries(valid))
+    model.fit(_matrix(train, n_columns), train.y, _queries(train), valid=held_out)
+    chosen = {**params, "lam": model.report.lam, "solver": model.report.solver}
+    return chosen, model.report.n_iter, model.predict(_matrix(test, n_columns))
+
+
+def measures(data: Dataset, scores: Floats) -> dict[str, float]:
+    """Means over the lists that have a value; RMS and accuracy (score rounded to a label) over the rows."""
+    columns = [*(f"ndcg@{k}" for k in CUTS), "map", "pairwise_error"]
+    rows = []
+    for first, end in zip(data.lists[:-1], data.lists[1:], strict=True):
+        y, s = data.y[first:end], scores[first:end]
+        rows.append([*(ndcg(y, s, k) for k in CUTS), average_precision(y, s), pairwise_error(y, s)])
+    values = np.array(rows, dtype=np.float64).reshape(-1, len(columns))
+    held = np.isfinite(values)
+    means = np.where(held, values, 0.0).sum(axis=0) / np.maximum(held.sum(axis=0), 1)
+    result = dict(zip(columns, means.tolist(), strict=True))
+    rounded = np.clip(np.round(scores), data.y.min(initial=0.0), data.y.max(initial=0.0))
+    result["rms"] = float(np.sqrt(np.mean((scores - data.y) ** 2))) if len(scores) else 0.0
+    result["accuracy"] = float(np.mean(rounded == data.y)) if len(scores) else 0.0
+    return result
+
+
+def as_batch(data: Dataset, order: Ints) -> Batch:
+    """The lists of a data set, in an order, for a learner."""
+    sizes = np.diff(data.lists)[order]
+    lists = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.concatenate([np.arange(data.lists[q], data.lists[q + 1]) for q in order]).astype(np.int64)
+    widths = np.diff(data.indptr)[rows]
+    indptr = np.concatenate([[0], np.cumsum(widths)])
+    entries = np.repeat(data.indptr[rows] - indptr[:-1], widths) + np.arange(indptr[-1])
+    n = len(order)
+    return Batch(
+        indptr=indptr,
+        indices=data.indices[entries],
+        values=data.data[entries],
+        lists=lists,
+        y=data.y[rows],
+        c=np.ones(len(rows)),
+        mode=np.full(n, BY_LABEL, dtype=np.int8),
+        pairs=np.zeros(n + 1, dtype=np.int64),
+        better=np.zeros(0, dtype=np.int32),
+        worse=np.zeros(0, dtype=np.int32),
+        pair_c=np.zeros(0),
+        queries=tuple(data.qids[q] for q in order),
+    )
+
+
+def _matrix(data: Dataset, n_columns: int) -> Any:
+    return scipy.sparse.csr_matrix((data.data, data.indices, data.indptr), shape=(len(data.y), n_columns))
+
+
+def _queries(data: Dataset) -> Ints:
+    return np.repeat(np.arange(data.n_lists), np.diff(data.lists))
