@@ -10,7 +10,7 @@ import msgspec
 from streamrank.errors import MalformedEvent
 from streamrank.events.types import Value
 
-KINDS = ("ranking", "interaction", "item", "user", "preference", "example", "packed (msgpack only)")
+KINDS = ("ranking", "interaction", "item", "user", "preference", "example", "packed and lists (msgpack only)")
 
 _PLACE = re.compile(r" - at (?:`key` in )?`(?P<place>\$[^`]*)`\Z")
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
