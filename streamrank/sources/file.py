@@ -14,6 +14,7 @@ from streamrank.sources.stream import MAX_LINE_BYTES, STDIN, bare_name, head, li
 
 MSGPACK_ENDINGS = (".msgpack", ".mpk")
 _LENGTH_BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4}  # msgpack's bin 8, bin 16 and bin 32
+_BOM = b"\xef\xbb\xbf"
 
 
 def write_frame(payload: bytes) -> bytes:
@@ -30,7 +31,7 @@ class LogSource(FileSource):
 
     - `.msgpack`, `.mpk`: one record a frame (`write_frame`). A file that ends inside a frame is refused.
     - `.json` holding one JSON array: one record an element; the file is held in memory. Where the first of
-      several lines is an array by itself, the file is JSON lines.
+      several lines is an array by itself, the file is JSON lines. One object over several lines is a record.
     - all else: JSON lines, or frames where the first byte is a frame's. Blank lines have no offset.
 
     The last line of JSON lines needs no end, but without one it is a record only if it is a complete JSON
@@ -72,6 +73,8 @@ class LogSource(FileSource):
         values: Callable[[BinaryIO, Path], Iterator[tuple[int, bytes]]]
         if bare_name(path).endswith(".json") and self._is_array(path):
             values, mark = self._elements, "#"
+        elif bare_name(path).endswith(".json") and self._is_object(path):
+            values, mark = self._whole, "#"
         elif bare_name(path).endswith(MSGPACK_ENDINGS):
             values, mark = self._frames, "#"
         else:
@@ -91,9 +94,7 @@ class LogSource(FileSource):
 
     def _elements(self, stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
         try:
-            elements = msgspec.json.decode(
-                stream.read().removeprefix(b"\xef\xbb\xbf"), type=list[msgspec.Raw]
-            )
+            elements = msgspec.json.decode(stream.read().removeprefix(_BOM), type=list[msgspec.Raw])
         except msgspec.DecodeError as error:
             raise SourceError(
                 f"{path}: starts as a JSON array but is none: {error}. Repair it, or write one event a line."
@@ -107,6 +108,18 @@ class LogSource(FileSource):
             if not first.lstrip().startswith(b"["):
                 return False
             return not _is_json(first) or next(found, None) is None
+
+    def _is_object(self, path: Path) -> bool:
+        with reading(path) as (stream, _):
+            _, first = next(lines(stream, self.max_line_bytes), (0, b""))
+        if not first.lstrip().startswith(b"{") or _is_json(first):
+            return False
+        with reading(path) as (stream, _):
+            text = stream.read(self.max_line_bytes + 1).removeprefix(_BOM)
+        return len(text) <= self.max_line_bytes and _is_json(text)
+
+    def _whole(self, stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002
+        yield 1, stream.read().removeprefix(_BOM).strip()
 
     def _frames(self, stream: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
         read, limit, at, number = stream.read, self.max_line_bytes, 0, 0

@@ -392,3 +392,15 @@ def test_packed_standard_input_cut_short_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(data))))
     with pytest.raises(SourceError, match=r"^-: damaged or cut short \("):
         values(LogSource(["-"]))
+
+
+def test_one_indented_object_in_a_json_file_is_one_record(tmp_path):
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps({"event": "example", "x": {"a": 1.0}, "y": 2.0}, indent=2) + "\n")
+    (record,) = LogSource([path]).records()
+    assert json.loads(record.value) == {"event": "example", "x": {"a": 1.0}, "y": 2.0}
+    assert record.place == "one.json#1"
+    path.write_text('{"a": 1}\n{"b": 2}\n')
+    assert [r.value for r in LogSource([path]).records()] == [b'{"a": 1}', b'{"b": 2}']
+    path.write_text('{"a":\n{"b": 2}\n')  # a broken first line does not swallow the rest
+    assert len(list(LogSource([path]).records())) == 2
