@@ -12,6 +12,7 @@ from ..kernels.jit import jit
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.int32]
+Modes = npt.NDArray[np.int8]
 AnyArray = npt.NDArray[Any]
 
 # How the pairs of a list follow from its labels y and weights c.
@@ -37,12 +38,31 @@ class Batch:
     lists: Ints
     y: Floats
     c: Floats
-    mode: npt.NDArray[np.int8]
+    mode: Modes
     pairs: Ints  # explicit pairs of list q: pairs[q]:pairs[q+1]
     better: Columns
     worse: Columns
     pair_c: Floats
     queries: tuple[str, ...]
+
+    @property
+    def arrays(
+        self,
+    ) -> tuple[Ints, Columns, Floats, Ints, Floats, Floats, Modes, Ints, Columns, Columns, Floats]:
+        """What every kernel that learns lists takes first, in its order."""
+        return (
+            self.indptr,
+            self.indices,
+            self.values,
+            self.lists,
+            self.y,
+            self.c,
+            self.mode,
+            self.pairs,
+            self.better,
+            self.worse,
+            self.pair_c,
+        )
 
     @property
     def n_lists(self) -> int:

@@ -118,17 +118,7 @@ class EGDM(Ranker):
         slots, fresh = self._open.slots(batch, n)
         out = np.empty(len(batch.y))
         self._refused += learn_lists(
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            batch.lists,
-            batch.y,
-            batch.c,
-            batch.mode,
-            batch.pairs,
-            batch.better,
-            batch.worse,
-            batch.pair_c,
+            *batch.arrays,
             slots,
             fresh,
             self._open.counts,

@@ -56,17 +56,7 @@ class LinearRanker(Ranker):
         self._grow(batch.n_columns)
         out = np.empty(len(batch.y))
         self._step, self._refused = learn_lists(
-            batch.indptr,
-            batch.indices,
-            batch.values,
-            batch.lists,
-            batch.y,
-            batch.c,
-            batch.mode,
-            batch.pairs,
-            batch.better,
-            batch.worse,
-            batch.pair_c,
+            *batch.arrays,
             self._weights,
             self._scratch,
             self._step,

@@ -14,6 +14,9 @@ class OpenQueries:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self._begin()
+
+    def _begin(self) -> None:
         self.counts = np.zeros(0, dtype=np.int64)  # one entry a slot
         self.label_means = np.zeros(0)
         self.means = np.zeros((0, 0))
@@ -96,7 +99,7 @@ class OpenQueries:
 
     def from_state(self, state: Mapping[str, Any], n_columns: int) -> None:
         """Take up what `to_state` gave."""
-        self.__init__(self.limit)  # type: ignore[misc]
+        self._begin()
         entries = sorted((state[key][0], key) for key in state if key.startswith("query/"))
         for used, key in entries:
             slot, _ = self._slot(key.removeprefix("query/"))

@@ -29,6 +29,9 @@ class Join:
 
     def __init__(self, settings: JoinSettings, grades: Mapping[str, float]) -> None:
         self.settings, self.grades = settings, grades
+        self._begin()
+
+    def _begin(self) -> None:
         self.unmatched = 0  # clicks that found no ranking, or an item that was not in it
         self._open: OrderedDict[str, Shown] = OrderedDict()  # in order of arrival
         self._by_time: list[tuple[int, int, str]] = []  # heap of (time, number, id)
@@ -219,7 +222,7 @@ class Join:
 
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave."""
-        self.__init__(self.settings, self.grades)  # type: ignore[misc]
+        self._begin()
         self._next, self.unmatched = state.get("counts", (0, 0))
         for number in sorted(int(key.removeprefix("open/")) for key in state if key.startswith("open/")):
             shown = restored(number, state[f"open/{number}"], state.get(f"click/{number}"))
