@@ -21,6 +21,7 @@ LARGEST = 1.7e308  # a score beyond is cut, so that a ranking always has an orde
 NOISE = 1e-14  # a difference smaller than this share of the values is their rounding
 STEEPEST = 1e20  # a list with a value or weight beyond is refused: its square would drown all others
 
+TOGETHER = 5  # rows that `add_squares` takes at once
 COLUMNS_A_MOVE = 64  # n columns: a move every n // 64 lists
 
 # places in Statistics.numbers
@@ -42,15 +43,18 @@ class Statistics(NamedTuple):
 
 @jit
 def times(H: Floats, x: Floats, out: Floats) -> None:
-    """Write H x (H symmetric) by rows: long sums of products in an order of their own, still vectorised."""
+    """Write H x (H symmetric) four rows at a time: sums in an order of their own, still vectorised."""
     n = len(x)
     for j in range(n):
         out[j] = 0.0
-    for i in range(n):
-        a = x[i]
-        if a != 0.0:
-            for j in range(n):
-                out[j] += a * H[i, j]
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
+        for j in range(n):
+            out[j] += (a * H[i, j] + b * H[i + 1, j]) + (c * H[i + 2, j] + d * H[i + 3, j])
+    for i in range(whole, n):
+        for j in range(n):
+            out[j] += x[i] * H[i, j]
 
 
 @jit
@@ -97,13 +101,16 @@ def add_list(
         mean = np.zeros(n)
         for r in range(m):
             for i in range(n):
-                mean[i] += X[r, i] / m
+                mean[i] += X[r, i]
+        mean *= 1.0 / m
         for r in range(m):
+            label = weight * ((y[r] * c[r] if mode == 3 else y[r]) - label_mean)
             for i in range(n):
                 gap = X[r, i] - mean[i]
                 # what a constant column leaves here is rounding, not a difference
                 X[r, i] = gap if abs(gap) > NOISE * abs(mean[i]) else 0.0
-            add_square(X[r], (y[r] * c[r] if mode == 3 else y[r]) - label_mean, weight, H, b)
+                b[i] += label * X[r, i]
+        add_squares(X, weight, H)
         return weight * m if m > 1 else 0.0
     M = np.zeros((m, m))
     g = np.zeros(m)
@@ -153,6 +160,28 @@ def add_square(d: Floats, label: float, weight: float, H: Floats, b: Floats) -> 
 
 
 @jit
+def add_squares(X: Floats, weight: float, H: Floats) -> None:
+    """H += weight X'X, `TOGETHER` rows at a time: each row of H is read and written once for them.
+
+    The rows of X are a multiple of `TOGETHER`; those past the list's own are 0.
+    """
+    n = X.shape[1]
+    for r in range(0, len(X), TOGETHER):
+        x0, x1, x2, x3, x4 = X[r], X[r + 1], X[r + 2], X[r + 3], X[r + 4]
+        for i in range(n):
+            a0, a1, a2, a3, a4 = (
+                weight * x0[i],
+                weight * x1[i],
+                weight * x2[i],
+                weight * x3[i],
+                weight * x4[i],
+            )
+            h = H[i]
+            for j in range(n):
+                h[j] += (a0 * x0[j] + a1 * x1[j]) + (a2 * x2[j] + a3 * x3[j]) + a4 * x4[j]
+
+
+@jit
 def teaches(y: Floats, c: Floats, mode: int) -> bool:
     """Whether a list says anything: a scored one needs two labels, the others are looked at pair by pair.
 
@@ -189,7 +218,7 @@ def _normalise(x: Floats) -> None:
 
 
 @jit
-def move(statistics: Statistics, n: int, lam: float, moves: int, scale: bool) -> None:
+def move(statistics: Statistics, lam: float, moves: int, scale: bool) -> None:
     """Refresh the bounds of the spectrum, then make `moves` heavy-ball steps.
 
     With D the diagonal of H a row (1 without `scale`), A = D^-1/2 H D^-1/2 + lam rows I. One warm power step
@@ -204,33 +233,25 @@ def move(statistics: Statistics, n: int, lam: float, moves: int, scale: bool) ->
         a = 4/(sqrt k1 + sqrt kn)^2, mu = ((sqrt k1 - sqrt kn)/(sqrt k1 + sqrt kn))^2
         w+ = w - a D^-1 (H w + lam rows D w - b) + mu (w - w_prev)
     """
-    H, b, w = statistics.H[:n, :n], statistics.b[:n], statistics.w[:n]
-    w_prev, v, omega = statistics.w_prev[:n], statistics.v[:n], statistics.omega[:n]
-    numbers = statistics.numbers
+    # taken whole: of a slice the compiler does not know that its rows lie together, and does not vectorise
+    H, b, w, w_prev, v, omega, numbers = statistics
+    n = len(b)
     ridge = lam * numbers[ROWS]
-    d = np.ones(n)
+    root = np.ones(n)  # of 1/D
     met = False
     numbers[USED] = numbers[SINCE] = 0.0
     for i in range(n):
         if H[i, i] > 0.0:
             numbers[USED] += 1.0
             if scale:
-                d[i] = H[i, i] / numbers[ROWS]
+                root[i] = math.sqrt(numbers[ROWS] / H[i, i])
             if v[i] == 0.0 and omega[i] == 0.0:  # a column that tells rows apart for the first time
                 v[i] = omega[i] = 1.0
                 met = True
     if met:
         _normalise(v)
         _normalise(omega)
-    root = 1.0 / np.sqrt(d)
-    squares = np.zeros(n)
-    for i in range(n):
-        for j in range(n):
-            entry = H[i, j] * root[j] * root[i]
-            squares[j] += entry * entry
-    frobenius2 = 0.0
-    for i in range(n):
-        frobenius2 += squares[i]
+    frobenius2 = _frobenius2(H, root)
     out = np.empty(n)
 
     times(H, v * root, out)  # one power step, and how good it was
@@ -263,7 +284,8 @@ def move(statistics: Statistics, n: int, lam: float, moves: int, scale: bool) ->
     for _ in range(moves):
         times(H, w, out)
         for i in range(n):
-            ahead = w[i] - step * ((out[i] - b[i]) / d[i] + ridge * w[i]) + momentum * (w[i] - w_prev[i])
+            slope = (out[i] - b[i]) * (root[i] * root[i]) + ridge * w[i]
+            ahead = w[i] - step * slope + momentum * (w[i] - w_prev[i])
             w_prev[i] = w[i]
             w[i] = ahead
     numbers[KAPPA_1], numbers[KAPPA_N] = kappa_1, kappa_n
@@ -271,14 +293,59 @@ def move(statistics: Statistics, n: int, lam: float, moves: int, scale: bool) ->
 
 
 @jit
-def forget(statistics: Statistics, n: int, rho: float) -> None:
+def _frobenius2(H: Floats, root: Floats) -> float:
+    """The sum of squares of the entries root_i H_ij root_j."""
+    n = len(root)
+    squares = np.zeros(n)
+    for i in range(n):
+        a = root[i]
+        for j in range(n):
+            entry = a * H[i, j]
+            squares[j] += entry * entry
+    total = 0.0
+    for j in range(n):
+        total += squares[j] * (root[j] * root[j])
+    return total
+
+
+@jit
+def forget(statistics: Statistics, rho: float) -> None:
     """What was seen counts rho times as much."""
     if rho < 1.0:
         statistics.numbers[ROWS] *= rho
-        for i in range(n):
-            statistics.b[i] *= rho
-            for j in range(n):
-                statistics.H[i, j] *= rho
+        statistics.b[:] *= rho
+        statistics.H[:] *= rho
+
+
+@jit
+def bounded(x: Floats) -> bool:
+    """Whether every number is finite and of a sensible size."""
+    n_sound = 0
+    for k in range(len(x)):  # counted to the end: a loop that may stop early is not vectorised
+        n_sound += abs(x[k]) < STEEPEST
+    return n_sound == len(x)
+
+
+@jit
+def dense(indptr: Ints, indices: Columns, n: int) -> bool:
+    """Whether every row holds the columns 0, 1, … of the first one, in this order, all below n.
+
+    >>> dense(np.array([0, 2, 4]), np.array([0, 1, 0, 1], np.int32), 2)
+    True
+    >>> dense(np.array([0, 2, 4]), np.array([0, 1, 1, 0], np.int32), 2)
+    False
+    """
+    begin, width = indptr[0], indptr[1] - indptr[0]
+    same = bool(width <= n)
+    for r in range(len(indptr) - 1):
+        same = same and indptr[r + 1] - indptr[r] == width
+    if same:
+        for r in range(len(indptr) - 1):
+            wrong = 0
+            for k in range(width):
+                wrong += indices[begin + r * width + k] != k
+            same = same and wrong == 0
+    return same
 
 
 @jit
@@ -317,7 +384,6 @@ def learn_lists(
     label_means: Floats,
     means: Floats,
     statistics: Statistics,
-    n: int,
     lam: float,
     rho: float,
     moves: int,
@@ -330,20 +396,15 @@ def learn_lists(
     seen before, d = x - mean and e = y - label mean, H += k/(k+1) d d', b += k/(k+1) d e, and the means move:
     the sum over a query is its X'LX, exactly.
     """
-    numbers, refused = statistics.numbers, 0
+    H, b, numbers = statistics.H, statistics.b, statistics.numbers
+    n, refused = len(b), 0
     place = np.full(n, -1, dtype=np.int32)
-    H, b = statistics.H[:n, :n], statistics.b[:n]
     for q in range(len(lists) - 1):
         first, end = lists[q], lists[q + 1]
         score(indptr[first : end + 1], indices, values, statistics.w, out[first:end])
-        sound = end > first
-        for k in range(indptr[first], indptr[end]):
-            sound = sound and abs(values[k]) < STEEPEST
-        for r in range(first, end):
-            sound = sound and abs(y[r]) < STEEPEST and abs(c[r]) < STEEPEST
-        for p in range(pairs[q], pairs[q + 1]):
-            sound = sound and abs(pair_c[p]) < STEEPEST
-        if not sound:
+        sound = end > first and bounded(values[indptr[first] : indptr[end]])
+        sound = sound and bounded(y[first:end]) and bounded(c[first:end])
+        if not (sound and bounded(pair_c[pairs[q] : pairs[q + 1]])):
             refused += 1
             continue
         if not teaches(y[first:end], c[first:end], mode[q]):
@@ -367,30 +428,58 @@ def learn_lists(
             counts[slot] = seen + 1
             grown = c[first] if seen else 0.0
             if grown > 0.0:
-                forget(statistics, n, rho)
+                forget(statistics, rho)
                 add_square(d, e, c[first] * seen / (seen + 1.0), H, b)
         else:
-            columns = touched(indices[indptr[first] : indptr[end]], place, n)
-            X = np.zeros((end - first, len(columns)))
-            for r in range(first, end):
-                for k in range(indptr[r], indptr[r + 1]):
-                    if indices[k] < n:
-                        X[r - first, place[indices[k]]] += values[k]
             p, t = pairs[q], pairs[q + 1]
-            local_H, local_b = np.zeros((len(columns), len(columns))), np.zeros(len(columns))
-            grown = add_list(
-                X, y[first:end], c[first:end], mode[q], better[p:t], worse[p:t], pair_c[p:t], local_H, local_b
-            )
-            if grown > 0.0:
-                forget(statistics, n, rho)
-                for i in range(len(columns)):
-                    b[columns[i]] += local_b[i]
-                    for j in range(len(columns)):
-                        H[columns[i], columns[j]] += local_H[i, j]
+            padded = -(-(end - first) // TOGETHER) * TOGETHER
+            if rho == 1.0 and dense(indptr[first : end + 1], indices, n):
+                width = indptr[first + 1] - indptr[first]
+                wide = min(-(-width // 8) * 8, n)  # whole vectors
+                X = np.zeros((padded, wide))
+                for r in range(end - first):
+                    for k in range(width):
+                        X[r, k] = values[indptr[first] + r * width + k]
+                grown = add_list(
+                    X,
+                    y[first:end],
+                    c[first:end],
+                    mode[q],
+                    better[p:t],
+                    worse[p:t],
+                    pair_c[p:t],
+                    H,
+                    b,
+                )
+            else:
+                columns = touched(indices[indptr[first] : indptr[end]], place, n)
+                X = np.zeros((padded, len(columns)))
+                for r in range(first, end):
+                    for k in range(indptr[r], indptr[r + 1]):
+                        if indices[k] < n:
+                            X[r - first, place[indices[k]]] += values[k]
+                local_H, local_b = np.zeros((len(columns), len(columns))), np.zeros(len(columns))
+                grown = add_list(
+                    X,
+                    y[first:end],
+                    c[first:end],
+                    mode[q],
+                    better[p:t],
+                    worse[p:t],
+                    pair_c[p:t],
+                    local_H,
+                    local_b,
+                )
+                if grown > 0.0:
+                    forget(statistics, rho)
+                    for i in range(len(columns)):
+                        b[columns[i]] += local_b[i]
+                        for j in range(len(columns)):
+                            H[columns[i], columns[j]] += local_H[i, j]
         if grown > 0.0:
             numbers[ROWS] += grown
             numbers[SINCE] += 1.0
             # a move costs n^2: with many columns it is made once for some lists
             if numbers[SINCE] >= numbers[USED] // COLUMNS_A_MOVE:
-                move(statistics, n, lam, moves, scale)
+                move(statistics, lam, moves, scale)
     return refused

@@ -10,6 +10,7 @@ import river.base
 
 from ..features.batch import BY_LABEL, EXAMPLE, Batch, BatchBuilder, Floats, Ints, sparse_rows
 from ..features.columns import Vocabulary
+from ..features.layouts import Layouts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,7 @@ class Ranker(river.base.MiniBatchRegressor):
     def __init__(self) -> None:
         # what is learnt stays private: it is reached through to_state
         self._columns = Vocabulary(limit=1 << 26)
+        self._layouts = Layouts(self._columns)
 
     # -- the array interface: what a learner must define ---------------------------------------------------
 
@@ -81,11 +83,11 @@ class Ranker(river.base.MiniBatchRegressor):
 
     def learn_one(self, x: Features, y: float, query: str = "") -> None:  # type: ignore[override]
         """Learn one scored example of a query."""
-        self._learn([self._row(x)], [y], [1.0], EXAMPLE, query)
+        self._learn([x], [y], None, EXAMPLE, query)
 
     def learn_pair(self, better: Features, worse: Features, weight: float = 1.0) -> None:
         """Learn that one item is better than another: a list of two."""
-        self._learn([self._row(better), self._row(worse)], [1.0, 0.0], [weight, weight], BY_LABEL, "")
+        self._learn([better, worse], [1.0, 0.0], [weight, weight], BY_LABEL, "")
 
     def learn_list(
         self,
@@ -100,8 +102,7 @@ class Ranker(river.base.MiniBatchRegressor):
                 f"a list of {len(xs)} items came with {len(ys)} labels"
                 + (f" and {len(weights)} weights" if weights is not None else "")
             )
-        c = [1.0] * len(xs) if weights is None else list(weights)
-        self._learn([self._row(x) for x in xs], list(ys), c, BY_LABEL, query)
+        self._learn(xs, ys, weights, BY_LABEL, query)
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series[Any]") -> None:
         """Learn each row of a frame as an example of the global query, in order."""
@@ -134,11 +135,19 @@ class Ranker(river.base.MiniBatchRegressor):
     # -- dicts to arrays -----------------------------------------------------------------------------------
 
     def _learn(
-        self, xs: list[dict[int, float]], y: list[float], c: list[float], mode: int, query: str
+        self, xs: Sequence[Features], y: Sequence[float], c: Sequence[float] | None, mode: int, query: str
     ) -> None:
-        builder = BatchBuilder()
-        builder.add(sparse_rows(xs), y, c, mode, query=query)
-        self.learn_batch(builder.build())
+        batch = self._layouts.batch(xs, y, c, mode, query)
+        if batch is None:
+            builder = BatchBuilder()
+            rows = sparse_rows([self._row(x) for x in xs])
+            builder.add(rows, list(y), [1.0] * len(xs) if c is None else list(c), mode, query=query)
+            batch = builder.build()
+        self.learn_batch(batch)
+
+    def _take_names(self, state: Mapping[str, Any]) -> None:
+        self._columns.from_state({key: state[key] for key in state if key.startswith("names#")})
+        self._layouts.clear()
 
     def _row(self, x: Features) -> dict[int, float]:
         # sorted: names new in this example get their columns in an order of their own, not the dict's
@@ -147,6 +156,9 @@ class Ranker(river.base.MiniBatchRegressor):
         return dict(sorted(row for row in rows if row[0] >= 0))
 
     def _known(self, xs: Sequence[Features]) -> Batch:
+        batch = self._layouts.batch(xs)
+        if batch is not None:
+            return batch
         find = self._columns.find
         rows = [
             dict(

@@ -114,8 +114,7 @@ class EGDM(Ranker):
     def learn_batch(self, batch: Batch) -> Floats:
         """Learn each list in order; returns the score each row had just before its list was learnt."""
         self._grow(min(batch.n_columns, self.columns))
-        n = len(self._statistics.b)
-        slots, fresh = self._open.slots(batch, n)
+        slots, fresh = self._open.slots(batch, len(self._statistics.b))
         out = np.empty(len(batch.y))
         self._refused += learn_lists(
             *batch.arrays,
@@ -125,7 +124,6 @@ class EGDM(Ranker):
             self._open.label_means,
             self._open.means,
             self._statistics,
-            n,
             self.lam,
             self._rho,
             self.moves,
@@ -201,7 +199,7 @@ class EGDM(Ranker):
         """Take up what `to_state` gave."""
         self._statistics = Statistics(*(np.array(state[name]) for name in Statistics._fields))
         self._refused = int(state["refused"])
-        self._columns.from_state({key: state[key] for key in state if key.startswith("names#")})
+        self._take_names(state)
         self._open.from_state(state, len(self._statistics.b))
         self._changed = False
 

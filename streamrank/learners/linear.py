@@ -134,7 +134,7 @@ class LinearRanker(Ranker):
         self._weights = Weights(*(np.array(state[name]) for name in Weights._fields))
         self._scratch = _scratch(self._weights)
         self._step, self._refused = int(state["step"]), int(state["refused"])
-        self._columns.from_state({key: state[key] for key in state if key.startswith("names#")})
+        self._take_names(state)
         self._examples.from_state(state)
 
     def dirty(self) -> dict[str, list[int] | None]:

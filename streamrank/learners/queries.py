@@ -8,6 +8,8 @@ import numpy as np
 
 from ..features.batch import EXAMPLE, Batch, Floats, Ints
 
+_NO_SLOTS, _NOT_FRESH = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)  # no kernel looks at them
+
 
 class OpenQueries:
     """The last `limit` queries; the least recently used is forgotten, and begins anew if it returns."""
@@ -26,11 +28,16 @@ class OpenQueries:
         self._touched: set[str] = set()
 
     def slots(self, batch: Batch, n_columns: int) -> tuple[Ints, np.ndarray[Any, np.dtype[np.bool_]]]:
-        """The slot of each example of a batch, in order, and where a slot is begun anew."""
-        slots = np.full(batch.n_lists, -1, dtype=np.int64)
-        fresh = np.zeros(batch.n_lists, dtype=np.bool_)
-        for q in np.flatnonzero(batch.mode == EXAMPLE).tolist():
-            slots[q], fresh[q] = self._slot(batch.queries[q])
+        """The slot of each list that is an example, and where a slot is begun anew; empty if none is one."""
+        modes = batch.mode.tolist()
+        if EXAMPLE not in modes:
+            self._fit(len(self._slots), n_columns)
+            return _NO_SLOTS, _NOT_FRESH
+        slots = np.full(len(modes), -1, dtype=np.int64)
+        fresh = np.zeros(len(modes), dtype=np.bool_)
+        for q, mode in enumerate(modes):
+            if mode == EXAMPLE:
+                slots[q], fresh[q] = self._slot(batch.queries[q])
         self._fit(len(self._slots), n_columns)
         return slots, fresh
 

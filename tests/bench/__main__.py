@@ -2,9 +2,11 @@
 
 import platform
 
-from . import replay, solvers
+from . import egdm, replay, solvers
 
 print(f"Python {platform.python_version()} on {platform.machine()}; ratios are of one run\n")
+egdm.main()
+print()
 replay.main()
 print()
 solvers.main()

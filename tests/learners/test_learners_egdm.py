@@ -104,7 +104,7 @@ def test_the_moves_arrive_at_the_optimum_when_the_stream_rests(scale):
     ranker = learnt(EGDM(scale=scale, moves=20), lists())
     H, b, rows = (x.copy() for x in seen(ranker))
     for _ in range(200):
-        move(ranker._statistics, len(ranker._statistics.b), ranker.lam, 20, scale)
+        move(ranker._statistics, ranker.lam, 20, scale)
     ridge = ranker.lam * (np.diag(np.diag(H)) if scale else rows * np.eye(N))
     np.testing.assert_allclose(ranker._statistics.w[:N], np.linalg.solve(H + ridge, b), rtol=1e-6)
 
@@ -154,7 +154,7 @@ def test_the_moves_never_diverge(condition):
         statistics = Statistics(H, b, *zeros, np.zeros(7))
         statistics.numbers[ROWS] = 1.0
         for _ in range(2000):
-            move(statistics, 60, 1 / condition, 1, False)
+            move(statistics, 1 / condition, 1, False)
         residual = np.linalg.norm(H @ statistics.w + statistics.w / condition - b)
         assert residual < np.linalg.norm(b)
 
