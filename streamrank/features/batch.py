@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,7 @@ SCORED = 3  # the label is y c (a click over its propensity); i beats j where y_
 EXAMPLE = 4  # one scored row: a learner of pairs sets it against the last examples of its query
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Lists, in the order in which they must be learnt.
 
     Row r holds columns ``indices[indptr[r]:indptr[r+1]]`` with ``values`` beside them; list q holds rows
@@ -50,19 +49,7 @@ class Batch:
         self,
     ) -> tuple[Ints, Columns, Floats, Ints, Floats, Floats, Modes, Ints, Columns, Columns, Floats]:
         """What every kernel that learns lists takes first, in its order."""
-        return (
-            self.indptr,
-            self.indices,
-            self.values,
-            self.lists,
-            self.y,
-            self.c,
-            self.mode,
-            self.pairs,
-            self.better,
-            self.worse,
-            self.pair_c,
-        )
+        return self[:11]
 
     @property
     def n_lists(self) -> int:

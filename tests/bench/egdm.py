@@ -24,7 +24,8 @@ def main() -> None:
         rows = Rows(ROWS, np.arange(COLUMNS, dtype=np.int32), X[part].ravel())
         builder.add(rows, y[part].tolist(), [1.0] * ROWS)
     batch = builder.build()
-    dicts = [{f"f{j}": value for j, value in enumerate(row)} for row in X[: LISTS * ROWS // 10].tolist()]
+    names = [f"f{j}" for j in range(COLUMNS)]
+    dicts = [dict(zip(names, row, strict=True)) for row in X[: LISTS * ROWS // 10].tolist()]
     labels = y[: len(dicts)].tolist()
 
     def river() -> None:
