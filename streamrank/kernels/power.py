@@ -9,7 +9,9 @@ References
 [1] Large scale ranking using stochastic gradient descent (Tas), Algorithm 1.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
@@ -92,10 +94,39 @@ def smallest(
     return PowerResult(max(value, floor), v, float(np.linalg.norm(q - value * v)), n_iter)
 
 
+def algorithm_1(matvec: MatVec, n: int) -> Iterator[tuple[float, float]]:
+    """(kappa_1, kappa_n) after each step of [1] Algorithm 1, without end.
+
+    kappa_1 = |A v| comes from below, kappa_n = omega'A omega from above. Whether A is centred is the caller's
+    to say: the printed algorithm leaves the centring out.
+
+    Examples
+    --------
+    >>> A = np.diag([3.0, 2.0, 0.5])
+    >>> for k, (kappa_1, kappa_n) in enumerate(algorithm_1(lambda v: A @ v, 3)):
+    ...     if k == 40:
+    ...         break
+    >>> round(kappa_1, 6), round(kappa_n, 6)
+    (3.0, 0.5)
+    """
+    v, omega = _unit(None, n, 1), _unit(None, n, 2)
+    image = matvec(omega)
+    while True:
+        v = matvec(v)
+        kappa_1 = float(np.linalg.norm(v))
+        v = v / kappa_1
+        shifted = image - kappa_1 * omega
+        size = float(np.linalg.norm(shifted))
+        if size > 0.0:  # else omega is an eigenvector of kappa_1 itself
+            omega = shifted / size
+            image = matvec(omega)
+        yield kappa_1, float(omega @ image)
+
+
 def printed_algorithm_1(matvec: MatVec, n: int, *, n_iter: int = 20) -> tuple[float, float]:
     """(kappa_1, kappa_n) as [1] Algorithm 1 prints it, but for its counter, which never grows.
 
-    For comparison only: kappa_1 = |A v| comes from below, so that eGDM diverges on clustered spectra.
+    For comparison only: kappa_1 comes from below, so that eGDM diverges on clustered spectra.
 
     Examples
     --------
@@ -103,15 +134,7 @@ def printed_algorithm_1(matvec: MatVec, n: int, *, n_iter: int = 20) -> tuple[fl
     >>> printed_algorithm_1(lambda v: A @ v, 3, n_iter=5)[0] < 3.0
     True
     """
-    v, omega = _unit(None, n, 1), _unit(None, n, 2)
-    kappa_1 = 0.0
-    for _ in range(n_iter):
-        v = matvec(v)
-        kappa_1 = float(np.linalg.norm(v))
-        v = v / kappa_1
-        omega = matvec(omega) - kappa_1 * omega
-        omega = omega / np.linalg.norm(omega)
-    return kappa_1, float(omega @ matvec(omega))
+    return next(islice(algorithm_1(matvec, n), n_iter - 1, None))
 
 
 def _unit(v0: Floats | None, n: int, seed: int) -> Floats:
