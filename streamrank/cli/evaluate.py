@@ -1,34 +1,132 @@
 """`streamrank evaluate`."""
 
 import argparse
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ..errors import ConfigError
+from ..learners.rankrls import GRID
+from ..pipeline.curve import LearningCurve
+from ..pipeline.evaluate import BATCH, read_lists
 from ..pipeline.evaluate import evaluate as run
-from ..pipeline.evaluate import read_lists
-from .output import print_json, print_table
+from ..pipeline.figures import (
+    CONDITIONS,
+    SOLVERS,
+    Problem,
+    compare_solvers,
+    eigenvalue_estimates,
+    error_path,
+)
+from ..sources.dataset import Dataset
+from .output import check_writable, print_json, print_table, progress
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    """Train on one set of judged lists, test on another."""
-    result = run(
-        read_lists(arguments.train),
-        read_lists(arguments.test),
-        valid=read_lists(arguments.valid) if arguments.valid else None,
-        learner=arguments.learner,
-        params=_params(arguments.set or []),
-        passes=arguments.passes,
-        seed=arguments.seed,
-    )
+    """Train on one set of judged lists, test on another; draw how it went."""
+    if arguments.plot:
+        check_writable(arguments.plot, "figures")
+    train, test = read_lists(arguments.train), read_lists(arguments.test)
+    valid = read_lists(arguments.valid) if arguments.valid else None
+    params = _params(arguments.set or [])
+    task: dict[str, Any] = {
+        "valid": valid,
+        "learner": arguments.learner,
+        "params": params,
+        "passes": arguments.passes,
+        "seed": arguments.seed,
+    }
+    if not arguments.plot:
+        result = run(train, test, **task)
+    elif arguments.learner == BATCH:
+        result = run(train, test, **task)
+        result["figures"] = _draw_batch(arguments, train, valid or test, params, result["chosen"]["lam"])
+    else:
+        curve = LearningCurve(valid or test, arguments.passes * train.n_lists)
+        with progress(lambda: (len(curve.looks), len(curve.at)), "evaluate") as update:
+
+            def look(ranker: Any, lists: int) -> None:
+                curve.look(ranker, lists)
+                update(f"{lists} lists, ndcg@10 {curve.looks[-1].ndcg:.3f}")
+
+            result = run(train, test, **task, looks=curve.at, look=look)
+        result["figures"] = _draw_stream(arguments, curve)
     if arguments.json:
         print_json(result)
     else:
-        plain = [(name, value) for name, value in result.items() if name != "test"]
-        print_table(f"{arguments.learner} on {', '.join(arguments.test)}", ["", ""], plain)
-        print_table("", ["measure", "test"], list(result["test"].items()))
+        _print(arguments, result)
     return 0
+
+
+def _draw_batch(
+    arguments: argparse.Namespace, train: Dataset, held_out: Dataset, params: Mapping[str, Any], lam: float
+) -> dict[str, Any]:
+    from ..pipeline.pictures import eigenvalue_section, path_section, solver_section
+    from ..pipeline.report import write_sections  # plotly takes half a second to load
+
+    done = 0
+    with progress(lambda: (done, 2 + len(SOLVERS) * CONDITIONS), "figures") as update:
+
+        def tell(note: str) -> None:
+            nonlocal done
+            update(note)
+            done += 1
+
+        problem = Problem(train)
+        tell("error against iterations")
+        given = params.get("lam")
+        path = error_path(problem, held_out, lam, given if isinstance(given, list) else GRID)
+        tell("eigenvalues")
+        estimates = eigenvalue_estimates(problem, lam or 1.0)  # early stopping has chosen none
+        comparison = compare_solvers(problem, tell)
+    sections = [
+        path_section(path, _held_out(arguments)),
+        eigenvalue_section(estimates),
+        solver_section(comparison),
+    ]
+    write_sections(arguments.plot, _title(arguments), sections)
+    kappa_1, kappa_n = estimates.used.get("exact", estimates.corrected[-1].tolist())
+    return {
+        "file": arguments.plot,
+        "exponents": comparison.exponents,
+        "lam": estimates.lam,
+        "kappa_1": kappa_1,
+        "kappa_n": kappa_n,
+        "condition": kappa_1 / kappa_n,
+    }
+
+
+def _draw_stream(arguments: argparse.Namespace, curve: LearningCurve) -> dict[str, Any]:
+    from ..pipeline.pictures import stream_sections
+    from ..pipeline.report import write_sections
+
+    write_sections(arguments.plot, _title(arguments), stream_sections(curve.looks, _held_out(arguments)))
+    return {
+        "file": arguments.plot,
+        "lists": [look.lists for look in curve.looks],
+        "ndcg@10": [look.ndcg for look in curve.looks],
+        "pairwise_error": [look.error for look in curve.looks],
+    }
+
+
+def _title(arguments: argparse.Namespace) -> str:
+    return f"evaluate: {arguments.learner} on {', '.join(Path(name).name for name in arguments.train)}"
+
+
+def _held_out(arguments: argparse.Namespace) -> str:
+    return "validation" if arguments.valid else "test"
+
+
+def _print(arguments: argparse.Namespace, result: Mapping[str, Any]) -> None:
+    plain = [(name, value) for name, value in result.items() if name not in ("test", "figures")]
+    if arguments.plot:
+        plain.append(("figures", arguments.plot))
+        for name, power in result["figures"].get("exponents", {}).items():
+            plain.append((f"iterations of {name}", "-" if power is None else f"~ condition^{power:.2f}"))
+    print_table(f"{arguments.learner} on {', '.join(arguments.test)}", ["", ""], plain)
+    print_table("", ["measure", "test"], list(result["test"].items()))
 
 
 def _params(pairs: list[str]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """What the commands share: JSON lines, tables, progress, opening stores and settings."""
 
 import math
+import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from ..config import Settings, load_settings
-from ..errors import StoreError
+from ..errors import ConfigError, StoreError
 from ..sources import Source
 from ..state import Store, open_store
 from ..state.values import decode
@@ -50,8 +51,12 @@ def _text(cell: object) -> str:
 
 
 @contextmanager
-def progress(source: Source, what: str) -> Iterator[Any]:
-    """A bar on a terminal, a plain line now and then elsewhere; yields `update(text)`."""
+def progress(source: Source | Callable[[], tuple[int, int]], what: str) -> Iterator[Any]:
+    """A bar on a terminal, a plain line now and then elsewhere; yields `update(text)`.
+
+    What is done, and of how much, is asked of the source, or of a function of that kind.
+    """
+    where = source if callable(source) else source.progress
     if sys.stderr.isatty():
         bar = Progress(
             TextColumn("{task.description}"),
@@ -65,7 +70,7 @@ def progress(source: Source, what: str) -> Iterator[Any]:
             task = bar.add_task(what, total=None, note="")
 
             def update(note: str) -> None:
-                done, total = source.progress()
+                done, total = where()
                 bar.update(task, completed=done, total=total or None, note=note)
 
             yield update
@@ -76,10 +81,24 @@ def progress(source: Source, what: str) -> Iterator[Any]:
             nonlocal last
             if time.monotonic() - last >= EVERY_SECONDS:
                 last = time.monotonic()
-                done, total = source.progress()
+                done, total = where()
                 say(f"{what}: {100 * done / total:.0f} %  {note}" if total else f"{what}: {note}")
 
         yield update
+
+
+def check_writable(path: str, what: str) -> None:
+    """Refuse a file that could not be written in the end, before the work begins."""
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        why = "there is no such folder"
+    elif Path(path).is_dir():
+        why = "it is a folder"
+    elif not os.access(path if Path(path).exists() else folder, os.W_OK):
+        why = "no permission to write there"
+    else:
+        return
+    raise ConfigError(f"cannot write the {what} {path}: {why}")
 
 
 def existing_store(url: str | None) -> Store:

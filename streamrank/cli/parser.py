@@ -215,6 +215,8 @@ def _evaluate(commands: Any) -> None:
         "evaluate --train S1.svmlight.gz S2.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz "
         "--learner rankrls --set method=hybrid",
         "evaluate --train S1.svmlight.gz --test S4.svmlight.gz --learner egdm --passes 1 --json",
+        "evaluate --train S1.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz --learner rankrls "
+        "--plot solvers.html",
     )
     parser.add_argument("--train", nargs="+", required=True, metavar="FILE", help="LETOR/svmlight or Parquet")
     parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="measured on these")
@@ -227,7 +229,14 @@ def _evaluate(commands: Any) -> None:
         "--passes", type=_whole(1), default=1, metavar="N", help="over the lists, streaming (default: 1)"
     )
     parser.add_argument("--seed", type=_whole(0), default=0, help="of the order of later passes (default: 0)")
-    _json(parser)
+    parser.add_argument(
+        "--plot",
+        type=_filled,
+        metavar="FILE.html",
+        help="draw it. rankrls: error against iterations by lambda, eigenvalue estimates, GDM, eGDM and CG; "
+        "others: quality on --valid (else --test) against lists learnt",
+    )
+    _json(parser, note="; with --plot `figures` in it holds what was fitted or drawn")
 
 
 def _snapshots(commands: Any) -> None:

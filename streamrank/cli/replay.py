@@ -1,13 +1,11 @@
 """`streamrank replay`."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ..config import load_settings
-from ..errors import ConfigError
 from ..pipeline.checkpoint import Checkpoint
 from ..pipeline.flow import Flow
 from ..pipeline.memory import check_last
@@ -16,15 +14,15 @@ from ..pipeline.replay import replay as run
 from ..pipeline.replay import summary
 from ..sources import open_source
 from ..state import open_store
-from .output import print_json, print_table, progress, say, settings_of
+from .output import check_writable, print_json, print_table, progress, say, settings_of
 
 SHARD = "0"
 
 
 def replay(arguments: argparse.Namespace) -> int:
     """Learn from the logs, going on where the store stands."""
-    if arguments.report and not Path(arguments.report).absolute().parent.is_dir():
-        raise ConfigError(f"cannot write the report {arguments.report}: there is no such folder")
+    if arguments.report:
+        check_writable(arguments.report, "report")
     source = open_source(arguments.logs)
     with open_store(arguments.store or load_settings(arguments.config).store) as store:
         settings = settings_of(store, SHARD, arguments.config)

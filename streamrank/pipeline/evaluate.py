@@ -1,7 +1,8 @@
 """Train a learner on judged lists and say how well it ranks others."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import scipy.sparse
 
 from ..errors import ConfigError, SourceError
 from ..features.batch import BY_LABEL, Batch, Floats, Ints
+from ..kernels.statistics import score
+from ..learners.base import Ranker
 from ..learners.rankrls import GRID, RankRLS
 from ..learners.registry import LEARNERS, build
 from ..metrics.functions import average_precision, ndcg, pairwise_error
@@ -38,11 +41,14 @@ def evaluate(
     valid: Dataset | None = None,
     passes: int = 1,
     seed: int = 0,
+    looks: Sequence[int] = (),
+    look: Callable[[Ranker, int], None] | None = None,
 ) -> dict[str, Any]:
     """Train on one set, test on another: `rankrls` in batch, every other learner list by list.
 
     The first pass takes the lists in the order of the file, later ones in an order drawn by `seed`. On
-    `valid` rankrls chooses its regularisation.
+    `valid` rankrls chooses its regularisation. A streaming learner is shown to `look` after as many lists as
+    `looks` say; where those fall changes nothing, and their time does not count.
     """
     n_columns = max(data.shape[1] for data in (train, test, valid or test))
     began = time.perf_counter()
@@ -52,8 +58,15 @@ def evaluate(
         ranker = build(learner, params)
         order = np.arange(train.n_lists)
         rng = np.random.default_rng(seed)
-        for _ in range(passes):
-            ranker.learn_batch(as_batch(train, order))
+        for number in range(passes):
+            before = number * train.n_lists
+            stops = [at - before for at in looks if before < at < before + train.n_lists]
+            for first, end in pairwise([0, *stops, train.n_lists]):
+                ranker.learn_batch(as_batch(train, order[first:end]))
+                if look is not None:
+                    paused = time.perf_counter()
+                    look(ranker, before + end)
+                    began += time.perf_counter() - paused
             rng.shuffle(order)
         chosen, iterations = dict(params), passes * train.n_lists
         scores = ranker.scores(as_batch(test, np.arange(test.n_lists)))
@@ -77,10 +90,13 @@ def _in_batch(
         known["lam"] = GRID
     try:
         model = RankRLS(**known)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"rankrls cannot take {known}: {error}") from None
     held_out = None if valid is None else (_matrix(valid, n_columns), valid.y, _queries(valid))
-    model.fit(_matrix(train, n_columns), train.y, _queries(train), valid=held_out)
+    try:
+        model.fit(_matrix(train, n_columns), train.y, _queries(train), valid=held_out)
+    except ValueError as error:
+        raise ConfigError(f"rankrls cannot learn from this: {error}") from None
     chosen = {**params, "lam": model.report.lam, "solver": model.report.solver}
     return chosen, model.report.n_iter, model.predict(_matrix(test, n_columns))
 
@@ -125,6 +141,13 @@ def as_batch(data: Dataset, order: Ints) -> Batch:
         pair_c=np.zeros(0),
         queries=tuple(data.qids[q] for q in order),
     )
+
+
+def linear_scores(data: Dataset, w: Floats) -> Floats:
+    """w'x of each row; columns that w does not have count nothing."""
+    out = np.empty(len(data.y))
+    score(data.indptr, data.indices, data.data, w, out)
+    return out
 
 
 def _matrix(data: Dataset, n_columns: int) -> Any:

@@ -28,8 +28,15 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem } p { color: var(--quiet) }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums } td, th { padding: .2rem 1rem .2rem 0;
         text-align: left; border-bottom: 1px solid var(--line) } td + td, th + th { text-align: right }
-code { overflow-wrap: anywhere }
+code { overflow-wrap: anywhere } h3 { font-size: 1rem; font-weight: 600; margin: 1rem 0 0 }
+.charts { display: grid; gap: 0 1.5rem;
+          grid-template-columns: repeat(auto-fill, minmax(min(28rem, 100%), 1fr)) }
+.charts + table { margin-top: 1rem } .charts > div { min-width: 0 } .charts > .wide { grid-column: 1 / -1 }
 """
+# told apart in order, on white and on black
+ORDERED = ("#5f6bd8", "#228be6", "#15aabf", "#12b886", "#74b816", "#e8a700", "#f76707", "#e03131")
+UNORDERED = ("#228be6", "#f76707", "#12a67c", "#be4bdb", "#868e96")
+GREY = "#888"
 # plotly draws its own text: give it the ink of the page, whichever scheme the reader has
 INK = """
 const ink = getComputedStyle(document.documentElement).getPropertyValue('--ink');
@@ -40,20 +47,52 @@ for (const plot of document.querySelectorAll('.plotly-graph-div'))
 
 
 class Curve(NamedTuple):
-    """A line of a chart."""
+    """A line of a chart; `style` is lines, points (a line with its points marked) or dashes."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
+    style: str = "lines"
+    colour: str = ""  # else by its place among the curves
 
 
 class Chart(NamedTuple):
-    """A chart of several lines, with marks at some places of its x axis."""
+    """A chart of several lines, with marks at some places of its x axis, if that is not logarithmic."""
 
     title: str
     x_title: str
     curves: list[Curve]
     marks: Mapping[str, float] = {}
+    y_title: str = ""
+    log_x: bool = False
+    log_y: bool = False
+    top: float | None = None  # where the y axis ends; else where the curves do
+    ordered: bool = False  # the curves are steps of one scale, and coloured as such
+    wide: bool = False  # alone in its row, where charts stand side by side
+
+
+class Section(NamedTuple):
+    """Charts that belong together, a sentence on how to read them, and a table below."""
+
+    title: str
+    text: str
+    charts: Sequence[Chart]
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()
+
+
+def write_sections(path: str | Path, title: str, sections: Sequence[Section]) -> None:
+    """A page of sections, charts side by side where there is room."""
+    parts = []
+    for section in sections:
+        parts += [f"<h2>{html.escape(section.title)}</h2><p>{html.escape(section.text)}</p>"]
+        parts += ['<div class="charts">']
+        for chart in section.charts:
+            kind = ' class="wide"' if chart.wide else ""
+            parts += [f"<div{kind}><h3>{html.escape(chart.title)}</h3>{_draw(chart)}</div>"]
+        parts += ["</div>"]
+        parts += [_table(section.head, section.rows) if section.rows else ""]
+    _write(path, title, parts)
 
 
 def write_report(
@@ -61,16 +100,21 @@ def write_report(
 ) -> None:
     """Charts of each model's quality over the stream (after `charts`), tables of what happened."""
     quality = [_quality(flow, k) for k in range(len(METRICS))]
-    parts = [f"<h1>streamrank {html.escape(title)}</h1>", _models(result)]
+    parts = [_models(result)]
     for chart in [*charts, *quality]:
         if any(len(curve.x) for curve in chart.curves):
             parts += [f"<h2>{html.escape(chart.title)}</h2>", _draw(chart)]
     parts += ["<h2>What happened</h2>", _table([], _plain(result))]
+    _write(path, title, parts)
+
+
+def _write(path: str | Path, title: str, parts: Sequence[str]) -> None:
+    heading = f"streamrank {html.escape(title)}"
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>streamrank {html.escape(title)}</title><style>{STYLE}</style>"
-        f"<script>{get_plotlyjs()}</script><body>{''.join(parts)}<script>{INK}</script></body></html>"
+        f"<title>{heading}</title><style>{STYLE}</style><script>{get_plotlyjs()}</script>"
+        f"<body><h1>{heading}</h1>{''.join(parts)}<script>{INK}</script></body></html>"
     )
     try:
         Path(path).write_text(page, "utf-8")
@@ -88,23 +132,40 @@ def _quality(flow: Flow, k: int) -> Chart:
 
 
 def _draw(chart: Chart) -> str:
-    figure = go.Figure()
-    for curve in chart.curves:
-        figure.add_scatter(x=list(curve.x), y=list(curve.y), name=curve.name, mode="lines")
+    figure, n = go.Figure(), len(chart.curves)
+    palette = ORDERED if chart.ordered else UNORDERED
+    for k, curve in enumerate(chart.curves):
+        place = k * (len(palette) - 1) // max(n - 1, 1) if chart.ordered else k % len(palette)
+        figure.add_scatter(
+            x=list(curve.x),
+            y=list(curve.y),
+            name=curve.name,
+            mode="lines+markers" if curve.style == "points" else "lines",
+            line_color=curve.colour or palette[place],
+            line_dash="dash" if curve.style == "dashes" else "solid",
+        )
     for name, x in chart.marks.items():
-        figure.add_vline(x=x, line_dash="dot", line_color="#888", annotation_text=html.escape(name))
+        figure.add_vline(x=x, line_dash="dot", line_color=GREY, annotation_text=html.escape(name))
     figure.update_layout(
         template="none",
         height=340,
         margin={"l": 60, "r": 20, "t": 20, "b": 50},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        xaxis_title=chart.x_title,
+        xaxis=_axis(chart.x_title, chart.log_x),
+        yaxis=_axis(chart.y_title, chart.log_y) | {"autorangeoptions": {"maxallowed": chart.top}},
         showlegend=True,
-        legend={"orientation": "h", "y": 1.12},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
     )
-    text: str = figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
+    text: str = figure.to_html(
+        full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True}
+    )
     return f'<div role="img" aria-label="{html.escape(chart.title, quote=True)}">{text}</div>'
+
+
+def _axis(title: str, log: bool) -> dict[str, Any]:
+    plain: dict[str, Any] = {"title": title, "automargin": True}
+    return plain | {"type": "log", "dtick": 1, "exponentformat": "power"} if log else plain
 
 
 def _models(result: Mapping[str, Any]) -> str:
