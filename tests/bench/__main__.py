@@ -1,12 +1,16 @@
-"""`make bench`: every benchmark in turn."""
+"""`make bench`: every benchmark in turn; `python -m tests.bench quality` runs the ones named."""
 
 import platform
+import sys
 
-from . import egdm, replay, solvers
+from . import egdm, quality, replay, solvers
 
-print(f"Python {platform.python_version()} on {platform.machine()}; ratios are of one run\n")
-egdm.main()
-print()
-replay.main()
-print()
-solvers.main()
+BENCHES = {"egdm": egdm, "replay": replay, "solvers": solvers, "quality": quality}
+
+names = sys.argv[1:] or list(BENCHES)
+if unknown := set(names) - set(BENCHES):
+    sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; choose of: {', '.join(BENCHES)}")
+print(f"Python {platform.python_version()} on {platform.machine()}; ratios are of one run")
+for name in names:
+    print()
+    BENCHES[name].main()
