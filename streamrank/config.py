@@ -67,7 +67,7 @@ class ModelSettings(_Section, frozen=True):
     """One named learner."""
 
     name: str
-    learner: str = "ranknet"
+    learner: str = "egdm"
     params: dict[str, Any] = {}
 
 
@@ -81,7 +81,10 @@ class Settings(_Section, frozen=True):
     join: JoinSettings = JoinSettings()
     judge: JudgeSettings = JudgeSettings()
     features: FeatureSettings = FeatureSettings()
-    models: list[ModelSettings] = msgspec.field(default_factory=lambda: [ModelSettings(name="default")])
+    models: list[ModelSettings] = msgspec.field(
+        # taste moves: what was learnt 10,000 lists ago counts half
+        default_factory=lambda: [ModelSettings(name="default", params={"half_life": 10_000})]
+    )
 
     def learning(self) -> dict[str, Any]:
         """The settings that the learnt state depends on: a store refuses to go on under others."""

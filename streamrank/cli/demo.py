@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..config import JudgeSettings
+from ..config import JudgeSettings, ModelSettings
 from ..config import Settings as StreamSettings
 from ..errors import StoreError
 from ..events.types import Record
@@ -30,6 +30,7 @@ from .output import print_json, say
 
 LOOK_EVERY = 0.5  # seconds between looks at the true quality
 SHUFFLED, MIN_SHUFFLED = 0.2, 500  # enough random rankings that the position bias is measured within a second
+HALF_LIFE = 3000  # lists: a change of taste is to show within seconds
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -82,7 +83,10 @@ def demo(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise StoreError(f"cannot use the folder {folder}: {error.strerror}") from None
     show = Demo(arguments.seed)
-    settings = StreamSettings(judge=JudgeSettings(min_shuffled=MIN_SHUFFLED))
+    settings = StreamSettings(
+        judge=JudgeSettings(min_shuffled=MIN_SHUFFLED),
+        models=[ModelSettings(name="default", params={"half_life": HALF_LIFE})],
+    )
     _warm_up(settings)
     with open_store(f"sqlite:///{folder / 'demo.db'}") as store:
         checkpoint = Checkpoint(store, Flow(settings))

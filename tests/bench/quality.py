@@ -31,7 +31,7 @@ SETS = {"MQ2007": "letor4-mq2007-partial", "MQ2008": "letor4-mq2008"}
 BATCH = "rankrls"
 LINEUP: dict[str, tuple[str, dict[str, Any]]] = {
     BATCH: (BATCH, {"lam": GRID, "method": "hybrid"}),
-    "egdm, unscaled": ("egdm", {"scale": False}),
+    "egdm, unscaled": ("egdm", {"scale": False, "lam": 3e-3}),
     **{name: (name, {}) for name in sorted(LEARNERS)},
 }
 STREAMING = {name: entry for name, entry in LINEUP.items() if entry[0] != BATCH}

@@ -138,7 +138,8 @@ def test_the_dead_letters_can_be_listed_shown_mended_and_replayed(run, tmp_path)
 
 def test_several_models_from_a_config_and_the_store_remembers_it(run, tmp_path):
     (tmp_path / "streamrank.toml").write_text(
-        '[[models]]\nname = "champion"\n[[models]]\nname = "slow"\nparams = { rate = 0.01 }\n'
+        '[[models]]\nname = "champion"\n'
+        '[[models]]\nname = "slow"\nlearner = "ranknet"\nparams = { rate = 0.01 }\n'
         "[join]\nwindow_ms = 600000\n"
     )
     run("simulate --events 800 --out log.jsonl")

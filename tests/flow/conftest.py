@@ -17,5 +17,8 @@ def log():
 
 @pytest.fixture
 def settings():
-    models = [ModelSettings(name="champion"), ModelSettings(name="challenger", params={"rate": 0.02})]
+    models = [
+        ModelSettings(name="champion"),
+        ModelSettings(name="challenger", learner="ranknet", params={"rate": 0.02}),
+    ]
     return msgspec.structs.replace(Settings(), models=models, commit_ms=10**9)

@@ -25,6 +25,10 @@ from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.flow import Flow
 from streamrank.state import open_store
 
+SETTINGS = Settings(
+    models=[ModelSettings(name="default", learner="ranknet")]
+)  # its steps count what was learnt
+
 
 def ranking(number, xs, labels=None, **more):
     items = [
@@ -45,7 +49,7 @@ def click(number, item, of, kind="click", time=None):
 
 
 def fed(events, settings=None):
-    flow = Flow(settings or Settings())
+    flow = Flow(settings or SETTINGS)
     for offset, event in enumerate(events):
         flow.step(Record(offset, encode_json(event)))
     flow.learn()
@@ -58,7 +62,7 @@ def test_a_click_is_learnt_when_it_comes():
 
 
 def test_with_settle_ms_the_clicks_of_a_ranking_are_learnt_together():
-    settings = msgspec.structs.replace(Settings(), join=JoinSettings(settle_ms=5000))
+    settings = msgspec.structs.replace(SETTINGS, join=JoinSettings(settle_ms=5000))
     events = [ranking(1, [0.0, 1.0, 2.0]), click(2, "i1", 1), click(3, "i2", 1)]
     assert fed(events, settings).models[0].learner.to_state()["step"] == 0
     assert fed([*events, ranking(60, [0.0, 1.0])], settings).models[0].learner.to_state()["step"] == 1
@@ -74,7 +78,7 @@ def test_a_list_is_scored_before_any_of_its_clicks_is_learnt_and_counts_once_wit
             click(10 * number + 2, f"i{rng.integers(5)}", 10 * number),
             click(10 * number + 3, "i0", 10 * number, kind="purchase"),
         ]
-    flow = Flow(Settings())
+    flow = Flow(SETTINGS)
     for offset, event in enumerate(events):
         if isinstance(event, Interaction) and events[offset - 1].kind == "ranking":  # its first click
             flow.learn()
@@ -133,7 +137,7 @@ def test_metadata_fills_what_the_ranking_does_not_say():
 def test_packed_lists_packed_rankings_and_labelled_json_teach_the_same():
     rng = np.random.default_rng(0)
     lists = [(rng.normal(size=4), rng.integers(0, 3, size=4).astype(float)) for _ in range(20)]
-    settings = Settings()
+    settings = SETTINGS
     by_name = fed([ranking(k, x, labels=y.tolist()) for k, (x, y) in enumerate(lists, 1)], settings)
     flow = Flow(settings)
     for k, (x, y) in enumerate(lists, 1):
@@ -170,7 +174,7 @@ def test_a_late_click_is_counted_and_teaches_nothing():
 
 
 def test_the_good_events_of_an_array_are_taken_and_the_bad_one_is_named():
-    flow = Flow(Settings())
+    flow = Flow(SETTINGS)
     good = encode_json(ranking(1, [0.0, 1.0]))
     flow.step(
         Record(7, b"[" + good + b',{"event":"scroll"},' + encode_json(click(2, "i1", 1)) + b"]", "log:8")
@@ -182,7 +186,7 @@ def test_the_good_events_of_an_array_are_taken_and_the_bad_one_is_named():
 
 
 def test_a_dead_letter_that_is_mended_is_learnt_and_counted_over():
-    flow = Flow(Settings())
+    flow = Flow(SETTINGS)
     flow.step(Record(0, encode_json(ranking(1, [0.0, 1.0]))))
     flow.step(Record(1, b'{"event":"interaction","id":"c","item":"i1"}'))
     (letter,) = flow.letters
@@ -195,14 +199,16 @@ def test_a_dead_letter_that_is_mended_is_learnt_and_counted_over():
 
 
 def test_a_challenger_does_not_disturb_the_champion():
-    alone = [ModelSettings(name="a")]
+    alone = [ModelSettings(name="a", learner="ranknet")]
     events = []
     for number in range(1, 40):
         events += [ranking(10 * number, [0.0, 1.0, 0.5]), click(10 * number + 1, "i1", 10 * number)]
-    one = fed(events, msgspec.structs.replace(Settings(), models=alone))
+    one = fed(events, msgspec.structs.replace(SETTINGS, models=alone))
     two = fed(
         events,
-        msgspec.structs.replace(Settings(), models=[*alone, ModelSettings(name="b", params={"rate": 0.5})]),
+        msgspec.structs.replace(
+            SETTINGS, models=[*alone, ModelSettings(name="b", learner="ranknet", params={"rate": 0.5})]
+        ),
     )
     assert (one.models[0].learner.served_weights() == two.models[0].learner.served_weights()).all()
     assert (two.models[0].learner.served_weights() != two.models[1].learner.served_weights()).any()
@@ -210,10 +216,10 @@ def test_a_challenger_does_not_disturb_the_champion():
 
 def test_other_settings_than_the_stores_are_refused_unless_adopted():
     store = open_store("memory://")
-    checkpoint = Checkpoint(store, Flow(Settings()))
+    checkpoint = Checkpoint(store, Flow(SETTINGS))
     checkpoint.flow.step(Record(0, encode_json(ranking(1, [0.0, 1.0]))))
     checkpoint.commit()
-    other = msgspec.structs.replace(Settings(), join=JoinSettings(window_ms=5))
+    other = msgspec.structs.replace(SETTINGS, join=JoinSettings(window_ms=5))
     with pytest.raises(ConfigError, match=r"join\.window_ms: 1800000 -> 5"):
         Checkpoint(store, Flow(other))
     assert Checkpoint(store, Flow(other), adopt_config=True).flow.offset == 1
@@ -221,18 +227,18 @@ def test_other_settings_than_the_stores_are_refused_unless_adopted():
 
 def test_another_log_than_the_stores_is_refused():
     store = open_store("memory://")
-    checkpoint = Checkpoint(store, Flow(Settings()), source="first")
+    checkpoint = Checkpoint(store, Flow(SETTINGS), source="first")
     checkpoint.flow.step(Record(0, encode_json(ranking(1, [0.0, 1.0]))))
     checkpoint.commit()
     with pytest.raises(SourceError, match="begins otherwise"):
-        Checkpoint(store, Flow(Settings()), source="second")
+        Checkpoint(store, Flow(SETTINGS), source="second")
     checkpoint.flow.step(Record(1, encode_json(ranking(2, [0.0, 1.0]))))
     checkpoint.commit()  # the refused one took nothing over
 
 
 def test_a_commit_comes_after_enough_events_or_enough_time():
     now = [0.0]
-    settings = msgspec.structs.replace(Settings(), commit_every=3, commit_ms=1000)
+    settings = msgspec.structs.replace(SETTINGS, commit_every=3, commit_ms=1000)
     checkpoint = Checkpoint(open_store("memory://"), Flow(settings), now=lambda: now[0])
     done = []
     for offset in range(7):
