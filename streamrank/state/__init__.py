@@ -7,7 +7,7 @@
 ({'w': b'...'}, 100)
 """
 
-from streamrank.state.base import DeadLetter, Store
+from streamrank.state.base import DeadLetter, Standing, Store
 from streamrank.state.urls import open_store
 
-__all__ = ["DeadLetter", "Store", "open_store"]
+__all__ = ["DeadLetter", "Standing", "Store", "open_store"]

@@ -18,6 +18,15 @@ class DeadLetter(msgspec.Struct, frozen=True):
     value: bytes
 
 
+class Standing(msgspec.Struct, frozen=True):
+    """Where a shard stands and whose it is; all zero for an unknown one."""
+
+    epoch: int = 0
+    offset: int = 0
+    generation: int = 0
+    owner: str = ""
+
+
 class Store(Protocol):
     """Bytes by key, a shard at a time; all a commit holds changes in one transaction, or nothing does.
 
@@ -26,8 +35,25 @@ class Store(Protocol):
     Missing is `None`; `b""` is a value.
     """
 
-    def acquire(self, shard: str) -> int:
-        """Take ownership: increment the shard's epoch and return it. Creates the shard if it is new."""
+    def acquire(self, shard: str, *, generation: int = 0, owner: str = "") -> int:
+        """Take ownership: increment the shard's epoch and return it. Creates the shard if it is new.
+
+        `generation` counts the assignments of a consumer group: one older than the shard has seen raises
+        `Fenced`, since the group has given the shard to another since; 0 is of no group and always passes.
+        `owner` is for people to read.
+        """
+        ...
+
+    def reset(self, shard: str, *, keep_state: bool = False) -> None:
+        """Empty a shard in one transaction: no keys, no letters, offset 0.
+
+        Its epoch counts on, so whoever owned it is fenced; its generation is forgotten, since a group that is
+        made anew counts from 1 again. With `keep_state` that is all. An unknown shard stays unknown.
+        """
+        ...
+
+    def standing(self, shard: str) -> Standing:
+        """Epoch, offset, generation and owner, of one moment."""
         ...
 
     def shards(self) -> list[str]:

@@ -1,21 +1,23 @@
 """The store of tests and trials: dictionaries, gone with the process."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import TracebackType
 from typing import ClassVar, Self
 
 from streamrank.errors import StoreError
 from streamrank.state import base
-from streamrank.state.base import DeadLetter
-from streamrank.state.ownership import check_commit
+from streamrank.state.base import DeadLetter, Standing
+from streamrank.state.ownership import check_acquire, check_commit
 
 
 @dataclass(slots=True)
 class _Shard:
     epoch: int = 0
     offset: int = 0
+    generation: int = 0
+    owner: str = ""
     entries: dict[str, bytes] = field(default_factory=dict)
     letters: dict[tuple[int, int], DeadLetter] = field(default_factory=dict)
 
@@ -43,13 +45,32 @@ class MemoryStore:
         """Open ``memory://`` or ``memory://name``."""
         return cls(url.partition("://")[2])
 
-    def acquire(self, shard: str) -> int:
+    def acquire(self, shard: str, *, generation: int = 0, owner: str = "") -> int:
         """Increment the shard's epoch and return it."""
         data = self._opened()
         with data.lock:
-            held = data.shards.setdefault(shard, _Shard())
-            held.epoch += 1
-            return held.epoch
+            held = data.shards.get(shard, _Shard())
+            check_acquire(shard, generation=generation, stored=held.generation)
+            data.shards[shard] = replace(
+                held, epoch=held.epoch + 1, generation=max(generation, held.generation), owner=owner
+            )
+            return held.epoch + 1
+
+    def reset(self, shard: str, *, keep_state: bool = False) -> None:
+        """Empty a shard, and fence its owner."""
+        data = self._opened()
+        with data.lock:
+            if shard in data.shards:
+                held = data.shards[shard] if keep_state else _Shard()
+                epoch = data.shards[shard].epoch + 1
+                data.shards[shard] = replace(held, epoch=epoch, generation=0, owner="")
+
+    def standing(self, shard: str) -> Standing:
+        """Epoch, offset, generation and owner."""
+        data = self._opened()
+        with data.lock:
+            held = data.shards.get(shard, _Shard())
+            return Standing(held.epoch, held.offset, held.generation, held.owner)
 
     def shards(self) -> list[str]:
         """The shards known, sorted."""
@@ -95,7 +116,7 @@ class MemoryStore:
             held = data.shards.get(shard, _Shard())
             check_commit(shard, epoch=epoch, owner=held.epoch, start=start, stored=held.offset)
             # on a copy, put in place by one assignment: an interrupt half way leaves the old state
-            new = _Shard(epoch, end, dict(held.entries), dict(held.letters))
+            new = replace(held, offset=end, entries=dict(held.entries), letters=dict(held.letters))
             for key, value in writes.items():
                 if value is None:
                     new.entries.pop(key, None)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamrank.errors import Fenced, OffsetMismatch, StoreError
-from streamrank.state import DeadLetter, Store, base
+from streamrank.state import DeadLetter, Standing, Store, base
 
 S = "clicks[0]"
 
@@ -39,6 +39,51 @@ def test_an_unknown_shard_is_empty_at_offset_0_and_reading_does_not_create_it(st
 def test_acquiring_counts_epochs_for_each_shard_alone_and_creates_it(store: Store) -> None:
     assert [store.acquire("b"), store.acquire("b"), store.acquire("a"), store.acquire("b")] == [1, 2, 1, 3]
     assert store.shards() == ["a", "b"]
+
+
+def test_where_a_shard_stands_and_whose_it_is(store: Store) -> None:
+    assert store.standing(S) == Standing() == Standing(epoch=0, offset=0, generation=0, owner="")
+    epoch = store.acquire(S, generation=3, owner="here:1")
+    store.commit(S, epoch, {"w": b"1"}, start=0, end=5)
+    assert store.standing(S) == Standing(1, 5, 3, "here:1")
+    store.acquire(S)  # of no group: the generation stays
+    assert store.standing(S) == Standing(2, 5, 3, "")
+
+
+def test_an_older_generation_of_the_group_is_refused_and_changes_nothing(store: Store) -> None:
+    assert [store.acquire(S, generation=n, owner=f"m{n}") for n in (2, 2, 5)] == [1, 2, 3]
+    before = store.standing(S)
+    for generation in (1, 4):
+        with pytest.raises(Fenced, match=rf"generation 5.*this is {generation}.*reset.*--keep-state"):
+            store.acquire(S, generation=generation, owner="late")
+    assert store.standing(S) == before
+    store.commit(S, 3, {}, start=0, end=1)
+    assert store.acquire("other", generation=1) == 1
+
+
+def test_a_reset_empties_a_shard_fences_its_owner_and_forgets_the_generation(store: Store) -> None:
+    for shard in (S, "other"):
+        epoch = store.acquire(shard, generation=7, owner="here:1")
+        store.commit(shard, epoch, {"w": b"1"}, start=0, end=5, letters=[letter(1)])
+    store.reset(S)
+    assert everything(store) == (({}, 0), 0, [], sorted([S, "other"]))
+    assert store.standing(S) == Standing(epoch=2)
+    with pytest.raises(Fenced):
+        store.commit(S, 1, {}, start=0, end=1)
+    assert store.acquire(S, generation=1) == 3
+    assert store.read("other") == ({"w": b"1"}, 5)
+    store.reset("never")
+    assert store.shards() == sorted([S, "other"])
+
+
+def test_a_reset_that_keeps_the_state_only_fences_and_forgets_the_generation(store: Store) -> None:
+    epoch = store.acquire(S, generation=7, owner="here:1")
+    store.commit(S, epoch, {"w": b"1"}, start=0, end=5, letters=[letter(1)])
+    before = everything(store)
+    store.reset(S, keep_state=True)
+    assert everything(store) == before
+    assert store.standing(S) == Standing(epoch=2, offset=5)
+    assert store.acquire(S, generation=1) == 3
 
 
 def test_a_commit_writes_deletes_and_moves_the_offset(store: Store) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamrank.errors import StoreError
-from streamrank.state import sqlite
+from streamrank.state import Standing, sqlite
 from streamrank.state.sqlite import SqliteStore
 
 
@@ -57,8 +57,30 @@ def test_the_database_of_another_program_is_refused_and_gets_no_tables(path: Pat
 def test_an_unknown_format_is_refused_with_what_to_do(path: Path, change: str) -> None:
     SqliteStore(path).close()
     alter(path, change)
-    with pytest.raises(StoreError, match=r"state of format (99|None); this version reads 1.*take a snapshot"):
+    with pytest.raises(StoreError, match=r"state of format (99|None); this version reads 2.*take a snapshot"):
         SqliteStore(path)
+
+
+def test_a_file_of_the_first_format_is_taken_up_as_it_is(path: Path) -> None:
+    file = sqlite3.connect(path)
+    file.executescript(
+        """
+        CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+        CREATE TABLE state (shard TEXT, key TEXT, value BLOB, PRIMARY KEY (shard, key));
+        CREATE TABLE shard (shard TEXT PRIMARY KEY, epoch INTEGER, offset INTEGER) WITHOUT ROWID;
+        CREATE TABLE letters (shard TEXT, offset INTEGER, part INTEGER, place TEXT, kind TEXT, error TEXT,
+            value BLOB, PRIMARY KEY (shard, offset, part));
+        INSERT INTO meta VALUES ('format', 1);
+        INSERT INTO state VALUES ('s', 'w', x'31');
+        INSERT INTO shard VALUES ('s', 4, 9);
+        """
+    )
+    file.close()
+    for opened in (1, 2):
+        with SqliteStore(path) as store:
+            assert store.read("s") == ({"w": b"1"}, 9)
+            assert store.acquire("s", generation=7, owner="a") == 4 + opened
+            assert store.standing("s") == Standing(4 + opened, 9, 7, "a")
 
 
 def test_commits_go_to_a_write_ahead_log_with_normal_sync(path: Path) -> None:
