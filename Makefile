@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup run test lint bench clean
+.PHONY: setup run test lint bench servers clean
 
 setup: $(READY)
 
@@ -27,6 +27,9 @@ test: lint
 
 bench: setup
 	$(BIN)/python -m tests.bench
+
+servers: setup
+	$(BIN)/python -m tests.servers
 
 clean:
 	rm -rf .venv build *.egg-info streamrank-demo

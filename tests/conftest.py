@@ -1,10 +1,13 @@
 import os
+import uuid
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from streamrank.features.offsets import Offsets
+from tests import servers
 
 # the first call of a kernel compiles it, which no deadline allows for
 settings.register_profile("streamrank", deadline=None)
@@ -14,8 +17,49 @@ settings.load_profile("streamrank")
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch):
     for name in list(os.environ):
-        if name.startswith("STREAMRANK_") and name not in ("STREAMRANK_DATA", "STREAMRANK_REQUIRE_SERVERS"):
+        kept = ("STREAMRANK_DATA", "STREAMRANK_REQUIRE_SERVERS", "STREAMRANK_TEST_KAFKA")
+        if name.startswith("STREAMRANK_") and name not in kept:
             monkeypatch.delenv(name)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """All tests that need the broker run in one process, so that one broker is started."""
+    for item in items:
+        if "broker" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("broker"))
+
+
+@pytest.fixture(scope="session")
+def broker():
+    """A Kafka broker: the one in STREAMRANK_TEST_KAFKA, else one started here."""
+    from tests.servers import kafka
+
+    address = os.environ.get("STREAMRANK_TEST_KAFKA")
+    try:
+        running = kafka.Foreign(address) if address else kafka.Broker()
+    except servers.Unavailable as error:
+        if servers.required():
+            raise
+        pytest.skip(str(error))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def new_topic(broker):
+    """Make a topic of its own name; returns the name."""
+    from kafka import KafkaAdminClient
+    from kafka.admin import NewTopic
+
+    def make(partitions=1, **configs):
+        name = f"clicks.{uuid.uuid4().hex[:8]}"
+        options = {key.replace("_", "."): str(value) for key, value in configs.items()}
+        with closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
+            admin.create_topics([NewTopic(name, partitions, 1, topic_configs=options)])
+        return name
+
+    return make
 
 
 @pytest.fixture(scope="session")
