@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup run test lint bench servers clean
+.PHONY: setup run test lint bench servers servers-installed clean
 
 setup: $(READY)
 
@@ -22,14 +22,17 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+test: lint servers-installed
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 bench: setup
 	$(BIN)/python -m tests.bench
 
-servers: setup
+servers: setup servers-installed
 	$(BIN)/python -m tests.servers
+
+servers-installed:
+	@scripts/install-redis
 
 clean:
 	rm -rf .venv build *.egg-info streamrank-demo

@@ -1,6 +1,6 @@
 import os
 import uuid
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from streamrank.features.offsets import Offsets
 from tests import servers
+from tests.servers import redis as redis_servers
 
 # the first call of a kernel compiles it, which no deadline allows for
 settings.register_profile("streamrank", deadline=None)
@@ -17,8 +18,8 @@ settings.load_profile("streamrank")
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch):
     for name in list(os.environ):
-        kept = ("STREAMRANK_DATA", "STREAMRANK_REQUIRE_SERVERS", "STREAMRANK_TEST_KAFKA")
-        if name.startswith("STREAMRANK_") and name not in kept:
+        kept = ("STREAMRANK_DATA", "STREAMRANK_REQUIRE_SERVERS")
+        if name.startswith("STREAMRANK_") and name not in kept and not name.startswith("STREAMRANK_TEST_"):
             monkeypatch.delenv(name)
 
 
@@ -44,6 +45,45 @@ def broker():
         pytest.skip(str(error))
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_url():
+    """A Redis that tests share, each under its own prefix: STREAMRANK_TEST_REDIS, else one started here."""
+    if given := os.environ.get("STREAMRANK_TEST_REDIS"):
+        yield given if "://" in given else f"redis://{given}"
+        return
+    with started(redis_servers.Server) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def redis_cluster():
+    """A Redis Cluster that tests share, each under a prefix of its own."""
+    with started(redis_servers.Cluster) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def start_redis():
+    """Start a Redis that is the test's to kill, fill and flush."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(started(redis_servers.Server, **options))
+
+
+@contextmanager
+def started(server, **options):
+    """A server, stopped at the end; a skip where it cannot be had, unless it is required."""
+    try:
+        running = server(**options)
+    except servers.Unavailable as error:
+        if servers.required():
+            raise
+        pytest.skip(str(error))
+    try:
+        yield running
+    finally:
+        running.stop()
 
 
 @pytest.fixture

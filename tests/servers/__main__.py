@@ -6,7 +6,7 @@ import sys
 import threading
 from contextlib import ExitStack
 
-from tests.servers import Unavailable, kafka
+from tests.servers import Unavailable, kafka, redis
 
 
 def main() -> int:
@@ -14,7 +14,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as stack:
-        for name, server in (("kafka", kafka.Broker),):
+        for name, server in (("kafka", kafka.Broker), ("redis", redis.Server)):
             try:
                 running = server(int(os.environ.get(f"{name.upper()}_PORT") or 0))
             except Unavailable as error:
