@@ -71,12 +71,23 @@ class ModelSettings(_Section, frozen=True):
     params: dict[str, Any] = {}
 
 
+class RedisSettings(_Section, frozen=True):
+    """How a Redis is used; where it is, `store` says."""
+
+    prefix: str = "streamrank"  # of every key, so that several can share one Redis
+    password: str = ""  # where it is not to stand in the URL
+    ca_file: str = ""  # the certificates to trust with rediss://; empty: the system's
+    timeout_ms: int = 5000  # how long to wait for an answer
+    retry_ms: int = 15_000  # how long to go on trying when it is away, or not ready
+
+
 class Settings(_Section, frozen=True):
     """Everything that can be set."""
 
     store: str = "sqlite:///streamrank.db"
     commit_every: int = 10_000  # events between commits, at most
     commit_ms: int = 1000  # milliseconds between commits, at most
+    redis: RedisSettings = RedisSettings()
     events: EventSettings = EventSettings()
     join: JoinSettings = JoinSettings()
     judge: JudgeSettings = JudgeSettings()
@@ -153,15 +164,21 @@ def _overlay(data: dict[str, Any], environ: Mapping[str, str]) -> None:
         for section in sections:
             target = target.setdefault(section, {})
         try:  # numbers, lists and tables are JSON; anything else is a plain string
-            target[last] = msgspec.json.decode(environ[name])
+            value = msgspec.json.decode(environ[name])
         except msgspec.DecodeError:
-            target[last] = environ[name]
+            value = environ[name]
+        # a password of digits is no number
+        target[last] = environ[name] if known[name] in _TEXTS and not isinstance(value, str) else value
+
+
+_TEXTS = {("store",), ("redis", "prefix"), ("redis", "password"), ("redis", "ca_file")}
 
 
 def _check(settings: Settings) -> None:
     positive = {
         "commit_every": settings.commit_every,
         "commit_ms": settings.commit_ms,
+        "redis.timeout_ms": settings.redis.timeout_ms,
         "events.max_bytes": settings.events.max_bytes,
         "events.max_items": settings.events.max_items,
         "join.window_ms": settings.join.window_ms,
@@ -174,6 +191,7 @@ def _check(settings: Settings) -> None:
         if value < 1:
             raise ConfigError(f"{name} is {value}: it must be at least 1")
     for name, value in {
+        "redis.retry_ms": settings.redis.retry_ms,
         "join.lateness_ms": settings.join.lateness_ms,
         "join.settle_ms": settings.join.settle_ms,
         "join.dedup_ms": settings.join.dedup_ms,

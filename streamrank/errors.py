@@ -8,6 +8,10 @@ StreamrankError
 └── StoreError         the state could not be read or written
     ├── Fenced         another process owns the shard now
     ├── OffsetMismatch the store does not stand where this process believes
+    ├── StateLost      part of what was committed is no longer there
+    ├── StoreDown      the store cannot be reached, does not answer or is not ready
+    ├── StoreFull      the store, or what is allowed of it, has no room
+    ├── StoreReadOnly  the store takes no writes
     └── SnapshotError  a snapshot file is damaged, foreign or of an unknown format
 """
 
@@ -53,6 +57,22 @@ class Fenced(StoreError):
 
 class OffsetMismatch(StoreError):
     """The batch to commit does not start at the stored offset; memory is void, the store is the truth."""
+
+
+class StateLost(StoreError):
+    """The store has thrown part of a shard away, such as by evicting it; the shard has to be made anew."""
+
+
+class StoreDown(StoreError):
+    """The store cannot be reached, does not answer in time or is not ready; a commit may have been made."""
+
+
+class StoreFull(StoreError):
+    """There is no room for what is to be written; nothing was written."""
+
+
+class StoreReadOnly(StoreError):
+    """The store takes no writes, such as a replica; nothing was written."""
 
 
 class SnapshotError(StoreError):

@@ -18,6 +18,7 @@ from ..config import Settings, load_settings
 from ..errors import ConfigError, StoreError
 from ..sources import Source
 from ..state import Store, open_store
+from ..state.urls import shown
 from ..state.values import decode
 
 EVERY_SECONDS = 5.0  # between progress lines where there is no terminal
@@ -103,14 +104,15 @@ def check_writable(path: str, what: str) -> None:
 
 def existing_store(url: str | None) -> Store:
     """A store to read: an error if there is nothing there, instead of a new empty file."""
-    url = url or load_settings().store
+    settings = load_settings()
+    url = url or settings.store
     path = url.removeprefix("sqlite:///")
     if path != url and not Path(path).exists():
         raise StoreError(f"there is no store at {url}. `streamrank replay LOG --store {url}` makes one.")
-    store = open_store(url)
+    store = open_store(url, settings)
     if not store.shards():
         store.close()
-        raise StoreError(f"the store {url} is empty: nothing was learnt into it yet")
+        raise StoreError(f"the store {shown(url)} is empty: nothing was learnt into it yet")
     return store
 
 

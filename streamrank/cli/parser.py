@@ -69,7 +69,8 @@ def _store(parser: argparse.ArgumentParser) -> None:
         "--store",
         type=_filled,
         metavar="URL",
-        help="where the state lives: sqlite:///file.db, memory:// (default: the setting `store`, sqlite:///streamrank.db)",
+        help="where the state lives: sqlite:///file.db, redis://host:6379/0, redis+cluster://host:port, "
+        "memory:// (default: the setting `store`, sqlite:///streamrank.db)",
     )
 
 

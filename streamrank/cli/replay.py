@@ -14,6 +14,7 @@ from ..pipeline.replay import replay as run
 from ..pipeline.replay import summary
 from ..sources import open_source
 from ..state import open_store
+from ..state.urls import shown
 from .output import check_writable, print_json, print_table, progress, say, settings_of
 
 SHARD = "0"
@@ -24,7 +25,9 @@ def replay(arguments: argparse.Namespace) -> int:
     if arguments.report:
         check_writable(arguments.report, "report")
     source = open_source(arguments.logs)
-    with open_store(arguments.store or load_settings(arguments.config).store) as store:
+    given = load_settings(arguments.config)
+    url = arguments.store or given.store
+    with open_store(url, given) as store:
         settings = settings_of(store, SHARD, arguments.config)
         if arguments.commit_every:
             settings = msgspec.structs.replace(settings, commit_every=arguments.commit_every)
@@ -68,7 +71,7 @@ def replay(arguments: argparse.Namespace) -> int:
         print_table("replay", ["", ""], plain)
         rows = [(name, *(quality[m] for m in METRICS)) for name, quality in result["models"].items()]
         print_table("\nmodels, each list scored before it is learnt", ["model", *METRICS], rows)
-    _remark(result, arguments.store or settings.store)
+    _remark(result, shown(url))
     return 0
 
 

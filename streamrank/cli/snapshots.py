@@ -27,7 +27,8 @@ def snapshot(arguments: argparse.Namespace) -> int:
 
 def restore(arguments: argparse.Namespace) -> int:
     """Bring a store to the state of a snapshot."""
-    with open_store(arguments.store or load_settings().store) as store:
+    settings = load_settings()
+    with open_store(arguments.store or settings.store, settings) as store:
         info = restore_snapshot(arguments.snapshot, store, overwrite=arguments.overwrite)
     _print(arguments, msgspec.to_builtins(info))
     return 0

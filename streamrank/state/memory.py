@@ -6,6 +6,7 @@ from threading import Lock
 from types import TracebackType
 from typing import ClassVar, Self
 
+from streamrank.config import Settings
 from streamrank.errors import StoreError
 from streamrank.state import base
 from streamrank.state.base import DeadLetter, Standing
@@ -41,7 +42,7 @@ class MemoryStore:
         self._data: _Data | None = self._named.setdefault(name, _Data()) if name else _Data()
 
     @classmethod
-    def from_url(cls, url: str) -> Self:
+    def from_url(cls, url: str, _settings: Settings) -> Self:
         """Open ``memory://`` or ``memory://name``."""
         return cls(url.partition("://")[2])
 

@@ -9,6 +9,7 @@ from threading import RLock
 from types import TracebackType
 from typing import Self
 
+from streamrank.config import Settings
 from streamrank.errors import ConfigError, StoreError
 from streamrank.state import base
 from streamrank.state.base import DeadLetter, Standing
@@ -71,7 +72,7 @@ class SqliteStore:
             raise
 
     @classmethod
-    def from_url(cls, url: str) -> Self:
+    def from_url(cls, url: str, _settings: Settings) -> Self:
         """Open ``sqlite:///relative.db`` or ``sqlite:////absolute.db``."""
         host, _, path = url.partition("://")[2].partition("/")
         if host or not path:

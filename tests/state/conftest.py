@@ -3,21 +3,22 @@
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from streamrank.state import Store, open_store
 
-BACKENDS: dict[str, Callable[[Path], str]] = {
+BACKENDS: dict[str, Callable[[pytest.FixtureRequest], str]] = {
     "memory": lambda _: f"memory://{uuid.uuid4().hex}",
-    "sqlite": lambda folder: f"sqlite:///{folder / 'state.db'}",
+    "sqlite": lambda request: f"sqlite:///{request.getfixturevalue('tmp_path') / 'state.db'}",
+    "redis": lambda request: f"{request.getfixturevalue('redis_url')}?prefix={uuid.uuid4().hex}",
+    "cluster": lambda request: f"{request.getfixturevalue('redis_cluster').url}?prefix={uuid.uuid4().hex}",
 }
 
 
 @pytest.fixture(params=BACKENDS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return BACKENDS[request.param](tmp_path)
+def url(request: pytest.FixtureRequest) -> str:
+    return BACKENDS[request.param](request)
 
 
 @pytest.fixture

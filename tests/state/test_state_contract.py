@@ -1,7 +1,8 @@
 """What every backend must pass."""
 
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -284,6 +285,35 @@ def test_many_threads_commit_at_once_with_one_handle_or_each_its_own(
         thread.join()
     assert failed == []
     assert [handles[0].offset(f"s{i}") for i in range(4)] == [50] * 4
+
+
+def test_owners_who_take_the_shard_from_each_other_lose_and_double_nothing(
+    url: str, opened: Callable[[str], Store]
+) -> None:
+    refused = 0
+
+    def own(store: Store) -> Iterator[None]:
+        nonlocal refused
+        while True:
+            epoch = store.acquire(S)
+            yield
+            entries, offset = store.read(S)
+            try:
+                for n in range(offset, offset + 3):
+                    yield
+                    count = int(entries.get("n", b"0")) + 1
+                    store.commit(S, epoch, {"n": b"%d" % count}, start=n, end=n + 1)
+                    entries["n"] = b"%d" % count
+            except (Fenced, OffsetMismatch):
+                refused += 1
+
+    owners, chance = [own(opened(url)) for _ in range(3)], random.Random(7)
+    for _ in range(300):
+        next(chance.choice(owners))
+    entries, offset = opened(url).read(S)
+    assert entries == {"n": b"%d" % offset}
+    assert offset > 30
+    assert refused > 30
 
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=6)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import pytest
+
 from streamrank.errors import Fenced
 from streamrank.state import open_store
 from streamrank.state.sqlite import SqliteStore
@@ -108,8 +110,9 @@ def own_the_shard(url: str, pipe: Connection) -> None:
             pipe.send("fenced")
 
 
-def test_of_two_processes_the_later_owner_commits_and_the_earlier_is_fenced(tmp_path: Path) -> None:
-    url, spawn = f"sqlite:///{tmp_path / 's.db'}", multiprocessing.get_context("spawn")
+@pytest.mark.parametrize("url", ["sqlite", "redis"], indirect=True)
+def test_of_two_processes_the_later_owner_commits_and_the_earlier_is_fenced(url: str) -> None:
+    spawn = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for expected_epoch in (1, 2):
         mine, theirs = spawn.Pipe()
