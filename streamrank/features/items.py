@@ -45,8 +45,8 @@ class Items:
     def __getitem__(self, item: str) -> Fields:
         return self._items[item][1]
 
-    def describe(self, event: ItemMetadata, time_ms: int) -> str | None:
-        """Take in an item's metadata as of a time; returns the item that had to go to make room, if any."""
+    def describe(self, event: ItemMetadata, time_ms: int) -> list[str]:
+        """Take in an item's metadata as of a time; returns the items that had to go to make room."""
         _, fields = self._items.pop(event.item, (0, {}))
         for field in event.fields:
             if field.name not in fields or fields[field.name][0] <= time_ms:
@@ -56,11 +56,11 @@ class Items:
         self._tick += 1
         self._items[event.item] = (self._tick, fields)
         self._touched.add(event.item)
-        if len(self._items) <= self.limit:
-            return None
-        oldest, _ = self._items.popitem(last=False)
-        self._touched.add(oldest)
-        return oldest
+        gone = []
+        while len(self._items) > self.limit:  # many, where the limit was lowered
+            gone.append(self._items.popitem(last=False)[0])
+        self._touched.update(gone)
+        return gone
 
     def to_state(self) -> dict[str, list[Any]]:
         """One entry an item."""

@@ -64,7 +64,7 @@ class ClickRates:
         self._items[item] = (self._tick, time_ms, clicks, shown)
         self._items.move_to_end(item)
         self._touched.add(item)
-        if len(self._items) > self.limit:
+        while len(self._items) > self.limit:  # many, where the limit was lowered
             self._touched.add(self._items.popitem(last=False)[0])
 
     def to_state(self) -> dict[str, list[Any]]:

@@ -87,8 +87,8 @@ class FeatureSpace:
         """Take in an item's metadata, as of its own time or another; the later value of a field stays."""
         gone = self.items.describe(event, event.time_ms if time_ms is None else time_ms)
         self._known[event.item] = self._encoded(event.item, learn=True)
-        if gone is not None:
-            del self._known[gone]
+        for item in gone:
+            del self._known[item]
 
     def clicked(self, items: Sequence[str], time_ms: int) -> None:
         """Count the first click on each of these items of a ranking."""

@@ -131,3 +131,23 @@ def test_the_order_of_metadata_fields_in_the_store_does_not_change_the_order_of_
     again = reload(settings, bits(space.to_state()))
     shown = Ranking(id="r", timestamp=2, items=[Item("a", [Field("q", 1.0), Field("new", 0.1)]), Item("b")])
     assert take(space, shown) == take(again, shown)
+
+
+def test_a_limit_that_was_lowered_is_reached_and_what_goes_is_taken_out_of_the_store():
+    before = FeatureSpace(FeatureSettings(max_items=50, click_rate_half_life_ms=700))
+    items = [f"i{n}" for n in range(50)]
+    for item in items:
+        before.describe(ItemMetadata(id="m", timestamp=1, item=item, fields=[Field("p", 1.0)]))
+    before.rows(Ranking(id="r", timestamp=2, items=[Item(item, []) for item in items]))
+    stored = bits(before.to_state())
+    after = FeatureSpace(FeatureSettings(max_items=3, click_rate_half_life_ms=700))
+    after.from_state({key: decode(value) for key, value in stored.items()})
+    after.describe(ItemMetadata(id="m", timestamp=3, item="new", fields=[Field("p", 1.0)]))
+    after.rows(Ranking(id="r", timestamp=4, items=[Item("new", [])]))
+    assert (list(after.items), len(after.items)) == (["i48", "i49", "new"], 3)
+    for key, value in after.dirty().items():
+        stored.pop(key, None)
+        if value is not None:
+            stored[key] = encode(value)
+    assert stored == bits(after.to_state())
+    assert len(stored) < 15
