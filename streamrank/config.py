@@ -87,6 +87,7 @@ class Settings(_Section, frozen=True):
     store: str = "sqlite:///streamrank.db"
     commit_every: int = 10_000  # events between commits, at most
     commit_ms: int = 1000  # milliseconds between commits, at most
+    max_state_mb: int = 0  # a commit that would make a shard larger is refused; 0 for no limit
     redis: RedisSettings = RedisSettings()
     events: EventSettings = EventSettings()
     join: JoinSettings = JoinSettings()
@@ -191,6 +192,7 @@ def _check(settings: Settings) -> None:
         if value < 1:
             raise ConfigError(f"{name} is {value}: it must be at least 1")
     for name, value in {
+        "max_state_mb": settings.max_state_mb,
         "redis.retry_ms": settings.redis.retry_ms,
         "join.lateness_ms": settings.join.lateness_ms,
         "join.settle_ms": settings.join.settle_ms,

@@ -44,6 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     _evaluate(commands)
     _snapshots(commands)
     _dead_letters(commands)
+    _state(commands)
     return parser
 
 
@@ -268,6 +269,10 @@ def _snapshots(commands: Any) -> None:
         "snapshots:digest",
         "one number for the whole learnt state: equal digests, equal states, bit for bit",
         "digest --store sqlite:///s.db",
+        "digest --store redis://localhost --by-shard --json",
+    )
+    parser.add_argument(
+        "--by-shard", action="store_true", help="of each shard; in JSON: shards.NAME.{digest, offset}"
     )
     _store(parser)
     _json(parser)
@@ -306,6 +311,57 @@ def _dead_letters(commands: Any) -> None:
     parser.add_argument(
         "--with", dest="mended", metavar="FILE", help="the mended record, for one ID; - for standard input"
     )
+    _store(parser)
+    _json(parser)
+
+
+def _state(commands: Any) -> None:
+    group = _command(
+        commands,
+        "state",
+        "state:show",
+        "what a store holds: shards and models, what takes the memory, and how to begin anew",
+        "state show --store sqlite:///s.db",
+        "state memory --store redis://localhost --json",
+        "state reset --shard 0 --yes",
+    )
+    actions = group.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    parser = _command(
+        actions,
+        "show",
+        "state:show",
+        "each shard: owner, offset, size, the settings it was learnt under, the quality of its models",
+        "state show",
+    )
+    _store(parser)
+    _json(parser)
+    parser = _command(
+        actions,
+        "memory",
+        "state:memory",
+        "entries and bytes by kind of state, and which setting bounds each",
+        "state memory",
+    )
+    _store(parser)
+    _json(parser)
+    parser = _command(
+        actions,
+        "reset",
+        "state:reset",
+        "empty a shard, or all: what was learnt is gone, and a log is learnt from its beginning again",
+        "state reset --shard 0",
+        "state reset --all --yes",
+        "state reset --shard 'clicks[0]' --keep-state",
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--shard", action="append", metavar="NAME", help="this one; may be repeated")
+    which.add_argument("--all", action="store_true", help="every shard")
+    parser.add_argument(
+        "--keep-state",
+        action="store_true",
+        help="only fence the owner and forget the generation of the consumer group, which was made anew",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
     _store(parser)
     _json(parser)
 

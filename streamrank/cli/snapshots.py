@@ -1,15 +1,17 @@
 """`streamrank snapshot`, `restore` and `digest`."""
 
 import argparse
+from typing import Any
 
 import msgspec
 
 from ..config import load_settings
 from ..state import open_store
 from ..state.digest import digest as digest_of
+from ..state.digest import shard_digests
 from ..state.snapshot import restore_snapshot, write_snapshot
 from ..state.values import decode
-from .output import existing_store, print_json
+from .output import existing_store, print_json, print_table
 
 
 def snapshot(arguments: argparse.Namespace) -> int:
@@ -35,13 +37,22 @@ def restore(arguments: argparse.Namespace) -> int:
 
 
 def digest(arguments: argparse.Namespace) -> int:
-    """Print the digest of a store."""
+    """Print the digest of a store, or of each of its shards."""
     with existing_store(arguments.store) as store:
-        value = digest_of(store)
+        result: dict[str, Any] = {"digest": digest_of(store)}
+        if arguments.by_shard:
+            shards = shard_digests(store).items()
+            result["shards"] = {shard: {"digest": one, "offset": offset} for shard, (one, offset) in shards}
     if arguments.json:
-        print_json({"digest": value})
+        print_json(result)
+    elif arguments.by_shard:
+        print_table(
+            "",
+            ["shard", "offset", "digest"],
+            [(s, d["offset"], d["digest"]) for s, d in result["shards"].items()],
+        )
     else:
-        print(value)
+        print(result["digest"])
     return 0
 
 

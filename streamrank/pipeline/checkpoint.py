@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from ..state.base import Store
 from .flow import Flow
+from .inventory import Budget
 from .memory import changes, check_config, check_source, restore
 
 
@@ -38,6 +39,8 @@ class Checkpoint:
         self.epoch = store.acquire(shard)  # (2)
         entries, self._start = store.read(shard)
         restore(flow, entries, self._start)  # (3)
+        limit = flow.settings.max_state_mb
+        self._budget = Budget(shard, limit, entries) if limit else None
         flow.source = flow.source or source
         self._events = flow.counts["events"]
         self._time = now()
@@ -61,6 +64,8 @@ class Checkpoint:
         flow.learn()  # (4)
         began = self._now()
         writes = changes(flow)  # (5)
+        if self._budget:
+            self._budget.check(writes)
         self.store.commit(
             self.shard,
             self.epoch,

@@ -100,6 +100,10 @@ class Store(Protocol):
         """The dead letters, oldest first."""
         ...
 
+    def bytes_used(self) -> dict[str, int]:
+        """The bytes taken where the store lives, by what it can tell apart; empty if it cannot tell."""
+        ...
+
     def close(self) -> None:
         """Release files and connections. Closing twice is harmless."""
         ...

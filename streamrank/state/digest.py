@@ -15,6 +15,16 @@ def digest(store: Store) -> str:
     return digest_of((shard, *store.read(shard)) for shard in store.shards())
 
 
+def shard_digests(store: Store) -> dict[str, tuple[str, int]]:
+    """The digest that each shard would have alone, and its offset; those that hold nothing are left out."""
+    digests = {}
+    for shard in store.shards():
+        entries, offset = store.read(shard)
+        if entries or offset:
+            digests[shard] = digest_of([(shard, entries, offset)]), offset
+    return digests
+
+
 def digest_of(shards: Iterable[tuple[str, Mapping[str, bytes], int]]) -> str:
     """The same of (shard, entries, offset), given in the order of their names."""
     total = sha256()

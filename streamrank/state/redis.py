@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,6 +20,11 @@ FORMAT = b"1"
 MAX_COMMIT_BYTES = 500_000_000  # Redis hangs up on a client that sends a value of 512 MB, or 1 GB in all
 
 _letter = msgspec.msgpack.Decoder(DeadLetter)
+
+
+def _memory_usage(key: str, client: Any) -> int | None:
+    size: int | None = client.memory_usage(key, samples=0)
+    return size
 
 
 class RedisStore:
@@ -175,6 +181,15 @@ class RedisStore:
             _letter.decode(one[start:])
             for one in self._link.ask(lambda client: client.zrange(letters, 0, -1))
         ]
+
+    def bytes_used(self) -> dict[str, int]:
+        """What Redis says of each key (MEMORY USAGE), every field counted."""
+        used: dict[str, int] = {}
+        for key in (key for shard in self.shards() for key in self._keys.of_shard(shard)):
+            size = self._link.ask(partial(_memory_usage, key))
+            if size is not None:
+                used[key] = size
+        return used
 
     def close(self) -> None:
         """Let the connections go."""

@@ -180,6 +180,11 @@ class SqliteStore:
             )
             return [DeadLetter(*row) for row in rows]
 
+    def bytes_used(self) -> dict[str, int]:
+        """The file, and the log of what is not yet in it."""
+        files = [self._path, self._path.with_name(self._path.name + "-wal")]
+        return {str(file): file.stat().st_size for file in files if file.exists()}
+
     def close(self) -> None:
         """Release the file."""
         with self._lock, self._named_errors():

@@ -220,6 +220,15 @@ def test_a_second_handle_fences_the_first(url: str, store: Store, opened: Callab
     assert store.read(S) == ({"w": b"2"}, 1)
 
 
+def test_the_bytes_taken_grow_with_what_is_stored_where_the_store_can_tell(store: Store) -> None:
+    epoch = store.acquire(S)
+    before = store.bytes_used()
+    large = bytes(range(256)) * 4000
+    store.commit(S, epoch, {"w": large, **{f"k{n}": b"x" for n in range(1000)}}, start=0, end=1)
+    after = store.bytes_used()
+    assert sum(after.values()) - sum(before.values()) > len(large) or not after
+
+
 def test_closing_twice_is_harmless_and_a_closed_store_says_so(store: Store) -> None:
     store.close()
     store.close()
