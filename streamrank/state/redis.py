@@ -22,11 +22,6 @@ MAX_COMMIT_BYTES = 500_000_000  # Redis hangs up on a client that sends a value 
 _letter = msgspec.msgpack.Decoder(DeadLetter)
 
 
-def _memory_usage(key: str, client: Any) -> int | None:
-    size: int | None = client.memory_usage(key, samples=0)
-    return size
-
-
 class RedisStore:
     """A commit is one Lua script that checks everything before its first write, so nothing can tear it.
 
@@ -232,3 +227,8 @@ class RedisStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _memory_usage(key: str, client: Any) -> int | None:
+    size: int | None = client.memory_usage(key, samples=0)
+    return size

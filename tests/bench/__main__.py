@@ -3,9 +3,9 @@
 import platform
 import sys
 
-from . import egdm, quality, replay, solvers
+from . import egdm, quality, redis, replay, solvers
 
-BENCHES = {"egdm": egdm, "replay": replay, "solvers": solvers, "quality": quality}
+BENCHES = {"egdm": egdm, "replay": replay, "solvers": solvers, "redis": redis, "quality": quality}
 
 names = sys.argv[1:] or list(BENCHES)
 if unknown := set(names) - set(BENCHES):
