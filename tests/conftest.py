@@ -66,9 +66,9 @@ def redis_cluster():
 
 @pytest.fixture
 def start_redis():
-    """Start a Redis that is the test's to kill, fill and flush."""
+    """Start a Redis that is the test's to kill, fill and flush; or a Cluster, with `of=Cluster`."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(started(redis_servers.Server, **options))
+        yield lambda of=redis_servers.Server, **options: stack.enter_context(started(of, **options))
 
 
 @contextmanager

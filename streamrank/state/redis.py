@@ -28,13 +28,13 @@ class RedisStore:
     It carries a token of its own: sent again after a time-out, it is applied if it was not, and only then.
     How much an abrupt end of Redis may lose is Redis's setting (appendonly): always the last commits, never a
     part of one, and they are learnt again. What Redis throws away while it runs (FLUSHALL, evictions) is
-    noticed by the epoch, the offset and the number of keys. Threads and processes may share one.
+    noticed by the epoch, the offset and the number of keys. Threads may share a store.
     """
 
     def __init__(self, url: str, settings: RedisSettings | None = None) -> None:
         self._link = Link(url, settings or RedisSettings())
         self._keys = Keys(self._link.prefix)
-        self._holders: dict[tuple[str, int], str] = {}  # of the epochs acquired here
+        self._holders: dict[str, tuple[int, str]] = {}  # of the last epoch of each shard acquired here
         try:
             self._check_server()
         except BaseException:
@@ -54,7 +54,7 @@ class RedisStore:
         epoch, stored = self._script(lua.ACQUIRE, shard, generation, owner, holder)
         if not epoch:
             check_acquire(shard, generation=generation, stored=stored)
-        self._holders[shard, epoch] = holder
+        self._holders[shard] = epoch, holder
         return int(epoch)
 
     def reset(self, shard: str, *, keep_state: bool = False) -> None:
@@ -141,11 +141,12 @@ class RedisStore:
         for letter in letters:
             place = letter_place(letter.offset, letter.part)
             posted += (place, place + msgspec.msgpack.encode(letter))
+        mine, holder = self._holders.get(shard, (0, ""))
         refused = self._script(
             lua.COMMIT,
             shard,
             epoch,
-            self._holders.get((shard, epoch), ""),
+            holder if mine == epoch else "",
             start,
             end,
             uuid.uuid4().hex,

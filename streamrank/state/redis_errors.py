@@ -45,13 +45,14 @@ _ANSWERS: dict[str, tuple[type[StoreError], str]] = {
 }
 _NO_CLUSTER = (StoreError, "it is no Cluster: write redis:// instead of redis+cluster://")
 _ANSWERS |= {
+    "connecting to": (StoreDown, f"it cannot be reached. {_NOTHING}. Look whether Redis runs there"),
     "Cluster mode is not enabled": _NO_CLUSTER,
     "cluster support disabled": _NO_CLUSTER,
     "The user executing the script": _ANSWERS["NOPERM"],
 }
 _DOUBT = "Whether a write was made is not known: acquire and load again, what is stored tells"
 _LATE = (StoreDown, f"it does not answer in time. {_DOUBT}. If Redis is only slow, raise redis.timeout_ms")
-_AWAY = (StoreDown, f"it cannot be reached. {_DOUBT}. Look whether Redis runs there")
+_AWAY = (StoreDown, f"it is away. {_DOUBT}. Look whether Redis runs")
 
 
 def named(error: Exception, where: str, *, doubt: bool = False) -> StoreError:

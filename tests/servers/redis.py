@@ -100,17 +100,18 @@ class Server:
 class Cluster:
     """Three redis-servers that share the slots out; `url` names all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: object) -> None:
         self.nodes: list[Server] = []
         try:
             buses = [free_port() for _ in range(3)]
             for n, bus in enumerate(buses):
-                node = Server(cluster_enabled="yes", cluster_port=bus)
+                node = Server(cluster_enabled="yes", cluster_port=bus, **options)
                 self.nodes.append(node)
                 with node.client() as client:
                     client.execute_command("CLUSTER SET-CONFIG-EPOCH", n + 1)
                     client.execute_command("CLUSTER ADDSLOTSRANGE", n * SLOTS // 3, (n + 1) * SLOTS // 3 - 1)
-                    client.execute_command("CLUSTER MEET", "127.0.0.1", self.nodes[0].port, buses[0])
+                    for k, earlier in enumerate(self.nodes[:n]):  # all of them: gossip alone takes seconds
+                        client.execute_command("CLUSTER MEET", "127.0.0.1", earlier.port, buses[k])
             for node in self.nodes:
                 node.wait_until(_is_whole)
         except BaseException:

@@ -13,7 +13,7 @@ from streamrank.errors import Fenced, OffsetMismatch, StateLost, StoreDown, Stor
 from streamrank.state import DeadLetter, Standing
 from streamrank.state.redis import RedisStore
 from tests.servers.proxy import Proxy
-from tests.servers.redis import Server
+from tests.servers.redis import Cluster, Server
 
 S = "clicks[0]"
 LETTER = DeadLetter(3, 0, "log:3", "bad-type", "no items", b"{")
@@ -247,7 +247,8 @@ def test_a_redis_that_is_gone_is_named_and_waited_for(
     epoch = store.acquire(S)
     server.kill()
     with pytest.raises(
-        StoreDown, match=rf"127\.0\.0\.1:{server.port}.*refused.*cannot be reached.*runs there"
+        StoreDown,
+        match=rf"127\.0\.0\.1:{server.port}.*refused.*cannot be reached\. Nothing was written\. Look",
     ):
         hasty.read(S)
     back = threading.Timer(0.2, server.start)
@@ -255,6 +256,29 @@ def test_a_redis_that_is_gone_is_named_and_waited_for(
     with pytest.raises(Fenced, match="never acquired, or the store was emptied"):
         store.commit(S, epoch, {"w": b"1"}, start=0, end=1)  # it came back with nothing: appendonly is off
     back.join()
+
+
+def test_a_node_of_a_cluster_that_is_gone_is_waited_for_and_the_others_go_on(
+    start_redis: Callable[..., Any],
+) -> None:
+    cluster: Cluster = start_redis(of=Cluster, appendonly="yes", appendfsync="always")
+    shards = [f"s{n}" for n in range(12)]
+    with RedisStore(cluster.url, PATIENT) as store:
+        epochs = {shard: store.acquire(shard) for shard in shards}
+        gone = next(node for node in cluster.nodes if not node.client().keys("streamrank:shards"))
+        lost = [shard for shard in shards if gone.client().keys(f"streamrank:{{{shard}}}:meta")]
+        assert 0 < len(lost) < len(shards)
+        gone.kill()
+        for shard in set(shards) - set(lost):
+            store.commit(shard, epochs[shard], {"w": b"1"}, start=0, end=1)
+        with RedisStore(cluster.url, HASTY) as hasty, pytest.raises(StoreDown):
+            hasty.commit(lost[0], epochs[lost[0]], {"w": b"1"}, start=0, end=1)
+        back = threading.Timer(0.2, gone.start)
+        back.start()
+        for shard in lost:
+            store.commit(shard, epochs[shard], {"w": b"1"}, start=0, end=1)
+        back.join()
+        assert {shard: store.read(shard) for shard in shards} == dict.fromkeys(shards, ({"w": b"1"}, 1))
 
 
 def test_an_address_with_nothing_behind_it_is_named(server: Server) -> None:
