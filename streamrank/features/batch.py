@@ -51,6 +51,25 @@ class Batch(NamedTuple):
         """What every kernel that learns lists takes first, in its order."""
         return self[:11]
 
+    def part(self, first: int, end: int) -> "Batch":
+        """Lists `first` to `end` alone."""
+        a, b, p, t = self.lists[first], self.lists[end], self.pairs[first], self.pairs[end]
+        values = slice(self.indptr[a], self.indptr[b])
+        return Batch(
+            indptr=self.indptr[a : b + 1] - self.indptr[a],
+            indices=self.indices[values],
+            values=self.values[values],
+            lists=self.lists[first : end + 1] - a,
+            y=self.y[a:b],
+            c=self.c[a:b],
+            mode=self.mode[first:end],
+            pairs=self.pairs[first : end + 1] - p,
+            better=self.better[p:t],
+            worse=self.worse[p:t],
+            pair_c=self.pair_c[p:t],
+            queries=self.queries[first:end],
+        )
+
     @property
     def n_lists(self) -> int:
         """How many lists."""

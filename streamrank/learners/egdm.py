@@ -1,5 +1,6 @@
 """EGDM: RankRLS on a stream, by statistics, gradient descent with momentum and online power iteration."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
@@ -19,7 +20,12 @@ from ..kernels.statistics import (
     score,
 )
 from .base import Ranker, StateEntries
+from .microbatches import MicroBatches, Settings
 from .queries import OpenQueries
+
+MODES = ("auto", "statistics", "adagrad", "power")
+
+log = logging.getLogger(__name__)
 
 
 class Spectrum(NamedTuple):
@@ -54,18 +60,32 @@ class EGDM(Ranker):
     lam
         Ridge, > 0, as a share of each column's own spread: 0.1 did best on the validation parts of MQ2007 and
         MQ2008 and on real clicks (ranklens), of 3e-4 to 0.3. With `scale` off: per row seen, in the values'
-        own units; 3e-3 suits values between 0 and 1.
+        own units; 3e-3 suits values between 0 and 1, 3e-4 sparse rows of length 1.
     half_life
         Lists after which what was seen counts half; None forgets nothing. 300 is free where taste rests, 100
         follows one that moves.
     moves
         Heavy-ball steps a list, >= 1; with n columns, every n/64 lists.
     scale
-        Precondition by the diagonal of H, so that prices in thousands and rates below one learn alike.
+        Precondition by the diagonal of H, so that prices in thousands and rates below one learn alike. Sparse
+        rows that are of about one length already (tf-idf) do better without.
     columns
-        H holds the square of this many columns at most; later columns count nothing.
+        H holds the square of this many columns at most. What a later one brings on is up to `mode`.
     queries
         Open queries of single examples; the least recently used is forgotten, and begins anew if it returns.
+    mode
+        "statistics": as above; columns beyond `columns` count nothing. "adagrad": without H, for any number
+        of columns, w moves once for `batch` rows by AdaGrad; "power": by a plain step instead, its length by
+        online power iteration (`streamrank.kernels.microstep` for both). "auto": statistics until the first
+        list that holds a column beyond, then AdaGrad from the weights learnt; the log says so, once.
+    rate
+        Of the steps without H, > 0; None is 0.1 for AdaGrad and 0.5 for the plain step.
+    batch
+        Rows a step without H, >= 1. A list is never cut: the step falls behind the one that reaches the
+        count. Single examples are centred with those of their query in the same batch.
+
+    Shards without H are averaged by `merge`, each column by how often it was seen. One that has gone over
+    takes those it is merged with along.
 
     Examples
     --------
@@ -91,6 +111,9 @@ class EGDM(Ranker):
         scale: bool = True,
         columns: int = 1024,
         queries: int = 100,
+        mode: str = "auto",
+        rate: float | None = None,
+        batch: int = 200,
     ) -> None:
         super().__init__()
         if not lam > 0:
@@ -105,17 +128,33 @@ class EGDM(Ranker):
             raise ConfigError(
                 f"columns is {columns}: H holds its square, so 1 to 20000 (1024 is the default)"
             )
+        if mode not in MODES:
+            raise ConfigError(f"mode is {mode!r}: choose one of {', '.join(MODES)}")
+        if rate is not None and not 0 < rate < np.inf:
+            raise ConfigError(f"rate is {rate}: a step size above 0, or null for 0.1 (power: 0.5)")
+        if batch < 1:
+            raise ConfigError(f"batch is {batch}: at least one row a step (200 is the default)")
         self.lam, self.half_life, self.moves = lam, half_life, moves
+        self.mode, self.rate, self.batch = mode, rate, batch
         self.scale, self.columns, self.queries = scale, columns, queries
         self._rho = 1.0 if half_life is None else 0.5 ** (1.0 / half_life)
         self._statistics = _nothing(8)
         self._open = OpenQueries(queries)
+        self._without_h = None if mode in ("auto", "statistics") else self._micro_batches()
+        self._gone: list[str] = []  # entries of H's time, for the next commit to delete
         self._refused = 0
         self._changed = True
 
     def learn_batch(self, batch: Batch) -> Floats:
         """Learn each list in order; returns the score each row had just before its list was learnt."""
-        self._grow(min(batch.n_columns, self.columns))
+        if self._without_h is not None:
+            scores = np.empty(len(batch.y))
+            self._refused += self._without_h.learn(batch, scores)
+            return scores
+        n_columns = batch.n_columns
+        if n_columns > self.columns and self.mode == "auto":
+            return self._learn_beyond(batch)
+        self._grow(min(n_columns, self.columns))
         slots, fresh = self._open.slots(batch, len(self._statistics.b))
         out = np.empty(len(batch.y))
         self._refused += learn_lists(
@@ -135,8 +174,47 @@ class EGDM(Ranker):
         self._changed = self._changed or batch.n_lists > 0
         return out
 
+    def _learn_beyond(self, batch: Batch) -> Floats:
+        """Learn the lists before the first that holds a column beyond, go over, learn the rest."""
+        value = int(np.argmax(batch.indices >= self.columns))
+        wide = int(np.searchsorted(batch.indptr[batch.lists], value, side="right")) - 1
+        before = self.learn_batch(batch.part(0, wide))
+        log.warning(
+            "egdm met column %d, and `columns` gives H room for %d: it goes on by AdaGrad from the weights "
+            "learnt so far. To keep exact statistics raise `columns` (H takes 8 bytes times its square); to "
+            "have it quiet set mode='adagrad', or mode='statistics' to ignore what is beyond.",
+            batch.indices[value],
+            self.columns,
+        )
+        self._go_over()
+        return np.concatenate([before, self.learn_batch(batch.part(wide, batch.n_lists))])
+
+    def _micro_batches(self) -> MicroBatches:
+        plain = self.mode == "power"
+        rate = self.rate or (0.5 if plain else 0.1)
+        return MicroBatches(Settings(self.lam, self._rho, self.scale, rate, self.batch, plain))
+
+    def _converted(self) -> MicroBatches:
+        """What was learnt, for steps without H."""
+        if self._without_h is not None:
+            return self._without_h
+        converted, seen = self._micro_batches(), self._statistics
+        converted.start_from(seen.w, np.diag(seen.H), float(seen.numbers[ROWS]))
+        return converted
+
+    def _go_over(self) -> None:
+        converted = self._converted()
+        self._gone = [name for name in {**self._statistics._asdict(), **self._open.to_state()} if name != "w"]
+        if (size := len(self._statistics.b)) > 4096:  # they were stored in blocks
+            self._gone += [f"{name}#{k}" for name in self._gone[:6] for k in range(-(-size // 4096))]
+        self._gone += self._open.dirty()
+        self._statistics, self._open = _nothing(8), OpenQueries(self.queries)
+        self._without_h = converted
+
     def scores(self, batch: Batch) -> Floats:
         """The score of each row as served now; changes nothing."""
+        if self._without_h is not None:
+            return self._without_h.scores(batch.indptr, batch.indices, batch.values)
         out = np.empty(len(batch.y))
         score(batch.indptr, batch.indices, batch.values, self._statistics.w, out)
         return out
@@ -144,11 +222,18 @@ class EGDM(Ranker):
     def explain_columns(self, batch: Batch) -> Floats:
         """The share of each stored value in its row's score."""
         shares = np.empty(len(batch.values))  # every value as a row of its own
+        if self._without_h is not None:
+            return self._without_h.scores(np.arange(len(shares) + 1), batch.indices, batch.values)
         score(np.arange(len(shares) + 1), batch.indices, batch.values, self._statistics.w, shares)
         return shares
 
     def solve(self) -> Floats:
         """The exact optimum of all that was seen, for each column; changes nothing."""
+        if self._without_h is not None:
+            raise ValueError(
+                "this learner goes without H, so it does not know the optimum of what it saw: solve the data "
+                "in batch by RankRLS, or give H room by a larger `columns` and mode='statistics'"
+            )
         H, b, numbers = self._statistics.H, self._statistics.b, self._statistics.numbers
         used = np.flatnonzero(np.diag(H) > 0)
         w = np.zeros(len(b))
@@ -162,7 +247,14 @@ class EGDM(Ranker):
         return w
 
     def spectrum(self) -> Spectrum:
-        """The eigenvalue bounds of the last move, a row, and its step and momentum."""
+        """The eigenvalue bounds of the last move, a row, and its step and momentum.
+
+        Without H, the plain step knows kappa_1 and takes the ridge for kappa_n; AdaGrad, which has a step for
+        each column, knows neither: NaN.
+        """
+        if self._without_h is not None:
+            kappa_1, step = self._without_h.kappa_1, self._without_h.step
+            return Spectrum(kappa_1, self.lam, kappa_1 / self.lam, step, 0.0)
         numbers = self._statistics.numbers
         rows = max(float(numbers[ROWS]), 1e-300)
         k1, kn, a, mu = (float(numbers[k]) for k in (KAPPA_1, KAPPA_N, STEP, MOMENTUM))
@@ -172,6 +264,8 @@ class EGDM(Ranker):
 
     def served_weights(self) -> Floats:
         """The weight of each column, as served now."""
+        if self._without_h is not None:
+            return self._without_h.served_weights()
         return self._statistics.w.copy()
 
     def _grow(self, n_columns: int) -> None:
@@ -189,35 +283,51 @@ class EGDM(Ranker):
     # -- state ---------------------------------------------------------------------------------------------
 
     def to_state(self) -> StateEntries:
-        """Statistics, weights and power vectors by name; open queries; names."""
-        return {
-            **self._statistics._asdict(),
-            "refused": self._refused,
-            **self._columns.to_state(),
-            **self._open.to_state(),
-        }
+        """Statistics, weights and power vectors by name; open queries; names. Or what goes without H."""
+        learnt = {**self._statistics._asdict(), **self._open.to_state()}
+        if self._without_h is not None:
+            learnt = self._without_h.to_state()
+        return {**learnt, "refused": self._refused, **self._columns.to_state()}
 
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave."""
-        self._statistics = Statistics(*(np.array(state[name]) for name in Statistics._fields))
         self._refused = int(state["refused"])
         self._take_names(state)
+        self._changed, self._gone, self._without_h = False, [], None
+        if "sums" in state:
+            self._statistics, self._without_h = _nothing(8), self._micro_batches()
+            self._without_h.from_state(state)
+            return
+        self._statistics = Statistics(*(np.array(state[name]) for name in Statistics._fields))
         self._open.from_state(state, len(self._statistics.b))
-        self._changed = False
 
     def dirty(self) -> dict[str, list[int] | None]:
         """The arrays whole if a list was learnt (they are small), open queries and names as they changed."""
         names: dict[str, list[int] | None] = dict.fromkeys(Statistics._fields) if self._changed else {}
-        self._changed = False
+        if self._without_h is not None:
+            names = {**dict.fromkeys(self._gone), **self._without_h.dirty()}
+        self._changed, self._gone = False, []
         return names | dict.fromkeys(["refused", *self._columns.dirty(), *self._open.dirty()])
 
     def merge(self, other: Self, columns: Ints | None = None) -> None:
-        """Add the statistics of another shard: exact. w is averaged by rows until the next moves."""
+        """Add the statistics of another shard: exact. w is averaged by rows until the next moves.
+
+        If either goes without H, or the other's columns do not fit, the result does too.
+        """
+        if self.mode != other.mode:
+            raise ConfigError(f"a shard of mode {other.mode!r} cannot be merged into one of {self.mode!r}")
         if columns is None:
             theirs = [name for block in other._columns.to_state().values() for name in block]
             columns = np.array([self._columns.add(name) for name in theirs], dtype=np.int64)
             if not theirs:
-                columns = np.arange(len(other._statistics.b), dtype=np.int64)
+                columns = np.arange(len(other.served_weights()), dtype=np.int64)
+        beyond = columns[: len(other._statistics.b)].max(initial=0) >= self.columns
+        if self._without_h is None and (other._without_h is not None or (beyond and self.mode == "auto")):
+            self._go_over()
+        if self._without_h is not None:
+            self._without_h.merge(other._converted(), columns)
+            self._refused += other._refused
+            return
         n = min(len(columns), len(other._statistics.b))
         keep = np.flatnonzero((columns[:n] >= 0) & (columns[:n] < self.columns))
         to = columns[keep]

@@ -182,7 +182,7 @@ def test_a_query_open_in_two_shards_is_pooled_exactly():
 
 
 def test_columns_beyond_the_limit_count_nothing_and_cost_nothing():
-    ranker = EGDM(columns=16)
+    ranker = EGDM(columns=16, mode="statistics")
     builder = BatchBuilder()
     builder.add(
         Rows(2, np.array([3, 10**6], dtype=np.int32), np.array([1.0, 5.0, 0.0, 9.0])), [1.0, 0.0], [1.0, 1.0]
