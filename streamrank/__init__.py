@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .config import Settings, load_settings
     from .learners.base import Ranker
+    from .learners.basis import GaussianBasis
     from .learners.egdm import EGDM
     from .learners.ranknet import RankNet
     from .learners.rankrls import RankRLS
+    from .learners.regression import LinearRegressionRanker
     from .metrics.running import DCG, MAP, MRR, NDCG, HitAt, ListRMS, PairwiseError, PrecisionAt, RecallAt
     from .pipeline.flow import Flow
     from .state import open_store
@@ -20,7 +22,9 @@ __all__ = [
     "MRR",
     "NDCG",
     "Flow",
+    "GaussianBasis",
     "HitAt",
+    "LinearRegressionRanker",
     "ListRMS",
     "PairwiseError",
     "PrecisionAt",
@@ -37,9 +41,11 @@ __all__ = [
 _HOMES = {
     "config": ("Settings", "load_settings"),
     "learners.base": ("Ranker",),
+    "learners.basis": ("GaussianBasis",),
     "learners.egdm": ("EGDM",),
     "learners.ranknet": ("RankNet",),
     "learners.rankrls": ("RankRLS",),
+    "learners.regression": ("LinearRegressionRanker",),
     "metrics.running": (
         "DCG", "MAP", "MRR", "NDCG", "HitAt", "ListRMS", "PairwiseError", "PrecisionAt", "RecallAt",
     ),

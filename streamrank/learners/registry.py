@@ -8,8 +8,9 @@ from ..errors import ConfigError
 from .base import Ranker
 from .egdm import EGDM
 from .ranknet import RankNet
+from .regression import LinearRegressionRanker
 
-LEARNERS: dict[str, type[Ranker]] = {"egdm": EGDM, "ranknet": RankNet}
+LEARNERS: dict[str, type[Ranker]] = {"egdm": EGDM, "ranknet": RankNet, "regression": LinearRegressionRanker}
 
 
 def build(name: str, params: Mapping[str, Any]) -> Ranker:
