@@ -20,6 +20,7 @@ from ..pipeline.figures import (
     eigenvalue_estimates,
     error_path,
 )
+from ..pipeline.rbf import RBF, in_front
 from ..sources.dataset import Dataset
 from .output import check_writable, print_json, print_table, progress
 
@@ -44,7 +45,11 @@ def evaluate(arguments: argparse.Namespace) -> int:
         result = run(train, test, **task)
         result["figures"] = _draw_batch(arguments, train, valid or test, params, result["chosen"]["lam"])
     else:
-        curve = LearningCurve(valid or test, arguments.passes * train.n_lists)
+        held_out = valid or test
+        if arguments.learner == RBF:  # what the learner is shown
+            front = in_front(train, test, valid, params, arguments.seed)
+            held_out = front.valid or front.test
+        curve = LearningCurve(held_out, arguments.passes * train.n_lists)
         with progress(lambda: (len(curve.looks), len(curve.at)), "evaluate") as update:
 
             def look(ranker: Any, lists: int) -> None:

@@ -217,13 +217,17 @@ def _evaluate(commands: Any) -> None:
         "evaluate --train S1.svmlight.gz S2.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz "
         "--learner rankrls --set method=hybrid",
         "evaluate --train S1.svmlight.gz --test S4.svmlight.gz --learner egdm --passes 1 --json",
+        "evaluate --train S1.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz --learner rbf "
+        "--set centres=10 --set solver=closed",
         "evaluate --train S1.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz --learner rankrls "
         "--plot solvers.html",
     )
     parser.add_argument("--train", nargs="+", required=True, metavar="FILE", help="LETOR/svmlight or Parquet")
     parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="measured on these")
-    parser.add_argument("--valid", nargs="+", metavar="FILE", help="what rankrls chooses its lambda on")
-    parser.add_argument("--learner", required=True, help="rankrls (batch), egdm, ranknet")
+    parser.add_argument(
+        "--valid", nargs="+", metavar="FILE", help="what rankrls, regression, rbf choose lambda on"
+    )
+    parser.add_argument("--learner", required=True, help="rankrls (batch), egdm, ranknet, regression, rbf")
     parser.add_argument(
         "--set", action="append", metavar="NAME=VALUE", help="a parameter of the learner; may be repeated"
     )

@@ -227,6 +227,11 @@ class EGDM(Ranker):
         score(np.arange(len(shares) + 1), batch.indices, batch.values, self._statistics.w, shares)
         return shares
 
+    @property
+    def exact(self) -> bool:
+        """Whether it holds the statistics of all it saw; not where it goes without H."""
+        return self._without_h is None
+
     def solve(self) -> Floats:
         """The exact optimum of all that was seen, for each column; changes nothing."""
         if self._without_h is not None:

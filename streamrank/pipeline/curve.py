@@ -37,7 +37,7 @@ class LearningCurve:
     def look(self, ranker: Ranker, lists: int) -> None:
         """Note how it ranks now; the learner is not changed."""
         ndcg, error = self._quality(ranker.scores(self._batch))
-        if isinstance(ranker, EGDM):
+        if isinstance(ranker, EGDM) and ranker.exact:
             best = self._quality(linear_scores(self._held_out, ranker.solve()))
             self.looks.append(Look(lists, ndcg, error, *best, ranker.spectrum()))
         else:

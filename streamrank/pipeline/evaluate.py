@@ -13,15 +13,19 @@ from ..errors import ConfigError, SourceError
 from ..features.batch import BY_LABEL, Batch, Floats, Ints
 from ..kernels.statistics import score
 from ..learners.base import Ranker
+from ..learners.closedform import Solution
 from ..learners.rankrls import GRID, RankRLS
 from ..learners.registry import LEARNERS, build
+from ..learners.regression import LinearRegressionRanker
 from ..metrics.functions import average_precision, ndcg, pairwise_error
 from ..sources.dataset import Dataset
 from ..sources.letor import read_letor
 from ..sources.parquet import PARQUET_ENDINGS, read_parquet_lists
+from .rbf import RBF, in_front
 
 CUTS = (1, 3, 5, 10)
 BATCH = "rankrls"
+RIDGES = tuple(10.0**k for k in range(-8, 0))  # per row: what `regression` chooses from on `valid`
 
 
 def read_lists(paths: Sequence[str | Path]) -> Dataset:
@@ -47,11 +51,21 @@ def evaluate(
     """Train on one set, test on another: `rankrls` in batch, every other learner list by list.
 
     The first pass takes the lists in the order of the file, later ones in an order drawn by `seed`. On
-    `valid` rankrls chooses its regularisation. A streaming learner is shown to `look` after as many lists as
-    `looks` say; where those fall changes nothing, and their time does not count.
+    `valid` rankrls chooses its regularisation, and so does regression by its closed form. `rbf` is regression
+    behind a Gaussian basis. A streaming learner is shown to `look` after as many lists as `looks` say (behind
+    a basis it knows the columns of that); where those fall changes nothing, and their time does not count.
     """
-    n_columns = max(data.shape[1] for data in (train, test, valid or test))
     began = time.perf_counter()
+    if learner == RBF:
+        front = in_front(train, test, valid, params, seed)
+        task: dict[str, Any] = {"passes": passes, "seed": seed, "looks": looks, "look": look}
+        took = time.perf_counter() - began
+        result = evaluate(
+            front.train, front.test, valid=front.valid, learner="regression", params=front.params, **task
+        )
+        chosen, seconds = {**front.chosen, **result["chosen"]}, took + result["seconds"]
+        return {**result, "learner": learner, "seconds": seconds, "chosen": chosen}
+    n_columns = max(data.shape[1] for data in (train, test, valid or test))
     if learner == BATCH:
         chosen, iterations, scores = _in_batch(train, valid, test, params, n_columns)
     elif learner in LEARNERS:
@@ -70,8 +84,13 @@ def evaluate(
             rng.shuffle(order)
         chosen, iterations = dict(params), passes * train.n_lists
         scores = ranker.scores(as_batch(test, np.arange(test.n_lists)))
+        if isinstance(ranker, LinearRegressionRanker):
+            chosen |= {"solver": ranker.solver, "lam": ranker.lam}
+            if valid is not None and "lam" not in params and ranker.solver == "closed":
+                chosen["lam"] = _best_ridge(ranker, valid)
+                scores = _predicted(test, ranker.solve(chosen["lam"]))
     else:
-        names = ", ".join(sorted([*LEARNERS, BATCH]))
+        names = ", ".join(sorted([*LEARNERS, BATCH, RBF]))
         raise ConfigError(f"there is no learner {learner!r}; choose one of: {names}")
     return {
         "learner": learner,
@@ -99,6 +118,16 @@ def _in_batch(
         raise ConfigError(f"rankrls cannot learn from this: {error}") from None
     chosen = {**params, "lam": model.report.lam, "solver": model.report.solver}
     return chosen, model.report.n_iter, model.predict(_matrix(test, n_columns))
+
+
+def _best_ridge(ranker: LinearRegressionRanker, valid: Dataset) -> float:
+    """The ridge whose exact solution orders the validation lists best; of equal ones the largest."""
+    errors = {lam: measures(valid, _predicted(valid, ranker.solve(lam)))["pairwise_error"] for lam in RIDGES}
+    return min(RIDGES, key=lambda lam: (errors[lam], -lam))
+
+
+def _predicted(data: Dataset, solution: Solution) -> Floats:
+    return linear_scores(data, solution.w) + solution.intercept
 
 
 def measures(data: Dataset, scores: Floats) -> dict[str, float]:
