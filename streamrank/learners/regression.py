@@ -39,7 +39,8 @@ class LinearRegressionRanker(Ranker):
     lam
         Ridge per row seen, > 0.
     rate
-        eta of sgd, > 0.
+        eta of sgd, > 0. One rate suits columns of about one size: put a `StandardScaler` before it where they
+        are not.
     horizon
         Of sgd: steps over which the served weights are averaged once the stream is long (before that: about
         the last half of it). 1 serves the last ones.
