@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from streamrank.cli import main, parser
+from streamrank.cli import main
+from streamrank.cli.options import simulate as options
+from streamrank.cli.parser import build_parser
 from streamrank.simulation import Simulator
 from streamrank.simulation.clicks import CLICK_MODELS
 from streamrank.simulation.settings import MAX_LATE, MAX_RATE
@@ -29,8 +31,8 @@ def refused(line, capsys):
 
 
 def test_the_parser_knows_the_models_and_limits_of_the_simulation():
-    assert tuple(CLICK_MODELS) == parser.CLICK_MODELS
-    assert (MAX_RATE, MAX_LATE) == (parser.MAX_RATE, parser.MAX_LATE)
+    assert tuple(CLICK_MODELS) == options.CLICK_MODELS
+    assert (MAX_RATE, MAX_LATE) == (options.MAX_RATE, options.MAX_LATE)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_a_wrong_number_is_named_in_a_sentence(line, says, capsys):
 
 def test_the_limits_themselves_are_allowed():
     line = "simulate --out x --malformed 0.25 --duplicates 0.25 --late 0.1 --shuffled 1 --drift-at 0"
-    arguments = parser.build_parser().parse_args(line.split())
+    arguments = build_parser().parse_args(line.split())
     assert (arguments.malformed, arguments.duplicates, arguments.late) == (0.25, 0.25, 0.1)
     assert (arguments.shuffled, arguments.drift_at, arguments.noise) == (1.0, 0.0, 0.0)
 

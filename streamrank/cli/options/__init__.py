@@ -1,0 +1,1 @@
+"""Options of every command, a file each."""

@@ -1,0 +1,43 @@
+"""Options of `streamrank evaluate`."""
+
+from typing import Any
+
+from .common import add_json, command, filled, whole
+
+
+def add(commands: Any) -> None:
+    """The options of `evaluate`."""
+    parser = command(
+        commands,
+        "evaluate",
+        "evaluate:evaluate",
+        "train a learner on judged lists and measure how well it ranks others",
+        "evaluate --train S1.svmlight.gz S2.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz "
+        "--learner rankrls --set method=hybrid",
+        "evaluate --train S1.svmlight.gz --test S4.svmlight.gz --learner egdm --passes 1 --json",
+        "evaluate --train S1.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz --learner rbf "
+        "--set centres=10 --set solver=closed",
+        "evaluate --train S1.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz --learner rankrls "
+        "--plot solvers.html",
+    )
+    parser.add_argument("--train", nargs="+", required=True, metavar="FILE", help="LETOR/svmlight or Parquet")
+    parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="measured on these")
+    parser.add_argument(
+        "--valid", nargs="+", metavar="FILE", help="what rankrls, regression, rbf choose lambda on"
+    )
+    parser.add_argument("--learner", required=True, help="rankrls (batch), egdm, ranknet, regression, rbf")
+    parser.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", help="a parameter of the learner; may be repeated"
+    )
+    parser.add_argument(
+        "--passes", type=whole(1), default=1, metavar="N", help="over the lists, streaming (default: 1)"
+    )
+    parser.add_argument("--seed", type=whole(0), default=0, help="of the order of later passes (default: 0)")
+    parser.add_argument(
+        "--plot",
+        type=filled,
+        metavar="FILE.html",
+        help="draw it. rankrls: error against iterations by lambda, eigenvalue estimates, GDM, eGDM and CG; "
+        "others: quality on --valid (else --test) against lists learnt",
+    )
+    add_json(parser, note="; with --plot `figures` in it holds what was fitted or drawn")
