@@ -81,6 +81,15 @@ class RedisSettings(_Section, frozen=True):
     retry_ms: int = 15_000  # how long to go on trying when it is away, or not ready
 
 
+class SnapshotSettings(_Section, frozen=True):
+    """Snapshots that are taken by themselves, after a commit; both 0: none."""
+
+    every_events: int = 0  # records since the last one, of all shards together
+    every_seconds: int = 0  # seconds since the last one, if anything was learnt in them
+    folder: str = "snapshots"  # where they go; workers of one store share it
+    keep: int = 3  # so many are kept; the oldest go
+
+
 class Settings(_Section, frozen=True):
     """Everything that can be set."""
 
@@ -89,6 +98,7 @@ class Settings(_Section, frozen=True):
     commit_ms: int = 1000  # milliseconds between commits, at most
     max_state_mb: int = 0  # a commit that would make a shard larger is refused; 0 for no limit
     redis: RedisSettings = RedisSettings()
+    snapshots: SnapshotSettings = SnapshotSettings()
     events: EventSettings = EventSettings()
     join: JoinSettings = JoinSettings()
     judge: JudgeSettings = JudgeSettings()
@@ -172,7 +182,13 @@ def _overlay(data: dict[str, Any], environ: Mapping[str, str]) -> None:
         target[last] = environ[name] if known[name] in _TEXTS and not isinstance(value, str) else value
 
 
-_TEXTS = {("store",), ("redis", "prefix"), ("redis", "password"), ("redis", "ca_file")}
+_TEXTS = {
+    ("store",),
+    ("redis", "prefix"),
+    ("redis", "password"),
+    ("redis", "ca_file"),
+    ("snapshots", "folder"),
+}
 
 
 def _check(settings: Settings) -> None:
@@ -180,6 +196,7 @@ def _check(settings: Settings) -> None:
         "commit_every": settings.commit_every,
         "commit_ms": settings.commit_ms,
         "redis.timeout_ms": settings.redis.timeout_ms,
+        "snapshots.keep": settings.snapshots.keep,
         "events.max_bytes": settings.events.max_bytes,
         "events.max_items": settings.events.max_items,
         "join.window_ms": settings.join.window_ms,
@@ -194,6 +211,8 @@ def _check(settings: Settings) -> None:
     for name, value in {
         "max_state_mb": settings.max_state_mb,
         "redis.retry_ms": settings.redis.retry_ms,
+        "snapshots.every_events": settings.snapshots.every_events,
+        "snapshots.every_seconds": settings.snapshots.every_seconds,
         "join.lateness_ms": settings.join.lateness_ms,
         "join.settle_ms": settings.join.settle_ms,
         "join.dedup_ms": settings.join.dedup_ms,

@@ -6,23 +6,18 @@ from typing import Any
 import msgspec
 
 from ..config import load_settings
+from ..pipeline.schedule import snapshot as take
 from ..state import open_store
 from ..state.digest import digest as digest_of
 from ..state.digest import shard_digests
-from ..state.snapshot import restore_snapshot, write_snapshot
-from ..state.values import decode
+from ..state.snapshot import restore_snapshot
 from .output import existing_store, print_json, print_table
 
 
 def snapshot(arguments: argparse.Namespace) -> int:
     """Write the state of one moment to a file."""
     with existing_store(arguments.store) as store:
-        configs = {
-            shard: decode(config)
-            for shard in store.shards()
-            if (config := store.get(shard, "config")) is not None
-        }
-        info = write_snapshot(arguments.out, store, config_json=msgspec.json.encode(configs).decode())
+        info = take(arguments.out, store)
     _print(arguments, msgspec.to_builtins(info))
     return 0
 

@@ -7,6 +7,7 @@ from ..state.base import Store
 from .flow import Flow
 from .inventory import Budget
 from .memory import changes, check_config, check_source, restore
+from .schedule import Schedule
 
 
 class Checkpoint:
@@ -15,7 +16,8 @@ class Checkpoint:
     Opening: (1) check that settings and source are those of the stored state; (2) acquire the shard, which
     fences off any earlier owner; (3) load its state into the flow: the store, not the source, says where to
     go on. Committing: (4) learn what is judged; (5) collect what changed; (6) write it with the offset and
-    the dead letters in one transaction. After an error in (4) to (6) memory is void: open again.
+    the dead letters in one transaction; (7) take a snapshot of the store, if one is due. After an error in
+    (4) to (6) memory is void: open again.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Checkpoint:
         restore(flow, entries, self._start)  # (3)
         limit = flow.settings.max_state_mb
         self._budget = Budget(shard, limit, entries) if limit else None
+        self._schedule = Schedule(store, flow.settings.snapshots)
         flow.source = flow.source or source
         self._events = flow.counts["events"]
         self._time = now()
@@ -78,3 +81,4 @@ class Checkpoint:
         flow.letters, self._adopted = [], False
         self._start, self._events, self._time = flow.offset, flow.counts["events"], self._now()
         self.seconds += self._time - began
+        self._schedule.maybe_take()  # (7)
