@@ -21,6 +21,7 @@ from streamrank.events.types import (
     PackedRanking,
     Preference,
     Ranking,
+    RankRequest,
     UserMetadata,
     Value,
 )
@@ -96,6 +97,7 @@ def _example(event: Example, limits: Limits) -> None:
 # Of each event the members that name something: those that must not be empty, and those that may be.
 _NAMES: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Ranking: (("id",), ("user", "session", "query", "model")),
+    RankRequest: (("id",), ("user", "session", "query", "model")),
     PackedRanking: (("id",), ("user", "session", "query", "model")),
     PackedLists: (("id",), ()),
     Interaction: (("id", "item", "type"), ("ranking", "user", "session")),
@@ -107,6 +109,7 @@ _NAMES: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _names_of = {kind: attrgetter(*required, *optional) for kind, (required, optional) in _NAMES.items()}
 _REST: dict[type, Callable[[Any, Limits], None]] = {
     Ranking: _ranking,
+    RankRequest: _ranking,
     PackedRanking: _packed,
     PackedLists: _lists,
     Interaction: _with_fields,

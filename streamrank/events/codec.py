@@ -21,6 +21,7 @@ from streamrank.events.types import (
     PackedRanking,
     Preference,
     Ranking,
+    RankRequest,
     UserMetadata,
 )
 
@@ -76,6 +77,7 @@ class Decoder:
         self.columns = ColumnNames(max_name_chars)
         self._limits = Limits(max_items, max_name_chars, max_text_chars)
         self._json = msgspec.json.Decoder(_JsonEvent).decode
+        self._request = msgspec.json.Decoder(RankRequest).decode
         self._msgpack = msgspec.msgpack.Decoder(Event).decode
         self._json_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
         self._msgpack_array = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
@@ -106,6 +108,15 @@ class Decoder:
             return [self._read_msgpack(value)]
         return [_neither(value)]
 
+    def ranking(self, value: bytes) -> Ranking | MalformedEvent:
+        """A request to rank: a JSON ranking, its `event`, `id` and `timestamp` optional."""
+        if len(value) > self.max_bytes:
+            reason = f"{len(value)} bytes; at most {self.max_bytes} are taken"
+            return MalformedEvent("too-long", reason, fix="Send fewer items")
+        event = self._checked(value, self._request)
+        assert isinstance(event, Ranking | MalformedEvent)
+        return event
+
     def parts(self, value: bytes) -> list[bytes]:
         """The elements of an array of events, undecoded, in the order of `decode`; a single one is itself."""
         if value.lstrip(_SPACE)[:1] == b"[":
@@ -133,10 +144,13 @@ class Decoder:
         return [under(e, f"$[{k}]") if isinstance(e, MalformedEvent) else e for k, e in enumerate(events)]
 
     def _read_json(self, value: bytes) -> Event | MalformedEvent:
+        return self._checked(value, self._json)
+
+    def _checked(self, value: bytes, read: Callable[[bytes], Event]) -> Event | MalformedEvent:
         try:
-            event: Event = self._json(value)
+            event = read(value)
             event.timestamp = to_ms(event.timestamp)
-            if type(event) is not Ranking or not self._is_plain(event, value):
+            if not isinstance(event, Ranking) or not self._is_plain(event, value):
                 check(event, self._limits)
         except MalformedEvent as error:
             return under(error, "$")  # a copy: the frames of the raised one would keep the record alive

@@ -71,6 +71,13 @@ class Ranking(_Event, tag="ranking", gc=False, kw_only=True):
     fair_pairs: int | None = None
 
 
+class RankRequest(Ranking, tag="ranking", gc=False, kw_only=True):
+    """A ranking that is asked for: who and when may be left out."""
+
+    id: str = "-"
+    timestamp: Stamp = 0
+
+
 class PackedRanking(_Event, tag="packed", gc=False, kw_only=True):
     """A ranking whose features come as arrays (msgpack only): no name is decoded twice.
 

@@ -53,14 +53,26 @@ class Items:
                 fields[field.name] = (time_ms, _storable(field.value))
         while len(fields) > MAX_FIELDS:
             del fields[min(fields, key=lambda name: (fields[name][0], name))]
+        return self._put(event.item, fields)
+
+    def _put(self, item: str, fields: Fields) -> list[str]:
         self._tick += 1
-        self._items[event.item] = (self._tick, fields)
-        self._touched.add(event.item)
+        self._items[item] = (self._tick, fields)
+        self._touched.add(item)
         gone = []
         while len(self._items) > self.limit:  # many, where the limit was lowered
             gone.append(self._items.popitem(last=False)[0])
         self._touched.update(gone)
         return gone
+
+    def merge(self, other: "Items") -> None:
+        """Take in the items of another shard: of a field the latest stays."""
+        for item in other:
+            _, mine = self._items.pop(item, (0, {}))
+            for name, timed in other[item].items():
+                if name not in mine or mine[name][0] <= timed[0]:
+                    mine[name] = timed
+            self._put(item, mine)
 
     def to_state(self) -> dict[str, list[Any]]:
         """One entry an item."""

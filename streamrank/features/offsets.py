@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .batch import Columns, Floats, Rows
+from .batch import Columns, Floats, Ints, Rows
 
 SETTLED = 100  # values after which an offset stays as it is
 BLOCK = 1024  # columns an entry of state
@@ -82,6 +82,19 @@ class Offsets:
         start = block * BLOCK
         numbers = np.flatnonzero(self._count[start : start + BLOCK] >= 0) + start
         return [[int(j), int(self._count[j]), float(self._mean[j])] for j in numbers]
+
+    def merge(self, other: "Offsets", columns: Ints) -> None:
+        """Means weighted by the values seen on either side; ``columns[j]`` is the other's column j here."""
+        for entry in other.to_state().values():
+            for theirs, count, mean in entry:
+                column = int(columns[int(theirs)])
+                if column >= 0:
+                    self.mark(column)
+                    seen = int(self._count[column])
+                    if seen + count:
+                        self._mean[column] += (mean - self._mean[column]) * count / (seen + count)
+                    self._count[column] = min(seen + int(count), SETTLED)
+                    self._touched.add(column // BLOCK)
 
     def to_state(self) -> dict[str, list[list[float]]]:
         """Blocks of (column, values seen, mean)."""

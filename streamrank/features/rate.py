@@ -67,6 +67,14 @@ class ClickRates:
         while len(self._items) > self.limit:  # many, where the limit was lowered
             self._touched.add(self._items.popitem(last=False)[0])
 
+    def merge(self, other: "ClickRates") -> None:
+        """Add up what two shards counted, as of the later time."""
+        for item, (_, then, clicks, shown) in other._items.items():
+            _, mine_then, mine_clicks, mine_shown = self._items.get(item, (0, then, 0.0, 0.0))
+            now = max(then, mine_then)
+            mine, theirs = (0.5 ** ((now - t) / self.half_life_ms) for t in (mine_then, then))
+            self._put(item, now, mine * mine_clicks + theirs * clicks, mine * mine_shown + theirs * shown)
+
     def to_state(self) -> dict[str, list[Any]]:
         """One entry an item."""
         return {item: list(entry) for item, entry in self._items.items()}

@@ -144,7 +144,7 @@ class FeatureSpace:
         """
         template = self._template
         if template is None or [field.name for field in event.items[0].fields] != template.names:
-            template = self._new_template(event.items[0].fields) if learn else None
+            template = self._new_template(event.items[0].fields, learn)
             if template is None:
                 return None
             self._template = template
@@ -182,15 +182,17 @@ class FeatureSpace:
             indptr += np.arange(len(indptr))
         return Rows(len(sizes), np.frombuffer(b"".join(columns), dtype="<i4"), every, indptr)
 
-    def _new_template(self, fields: list[Field]) -> "Template | None":
+    def _new_template(self, fields: list[Field], learn: bool) -> "Template | None":
         names = [field.name for field in fields]
         if any(type(field.value) not in (float, int, bool) for field in fields):
             return None
-        columns = [self.columns.add(name) for name in names]
+        find = self.columns.add if learn else self.columns.find
+        columns = [find(name) for name in names]
         if -1 in columns or len(set(columns)) != len(columns):
             return None
-        for column in columns:
-            self.offsets.mark(column)
+        if learn:
+            for column in columns:
+                self.offsets.mark(column)
         if self.settings.click_rate_half_life_ms:
             columns.append(self.columns.find(CLICK_RATE))
             if -1 in columns or len(set(columns)) != len(columns):
@@ -255,6 +257,26 @@ class FeatureSpace:
         kept = (given & (columns >= 0)).ravel()
         indptr = np.concatenate([[0], np.cumsum(kept.reshape(n, -1).sum(axis=1))]).astype(np.int64)
         return Rows(n, np.tile(columns, n)[kept], values[kept], indptr)
+
+    # -- shards --------------------------------------------------------------------------------------------
+
+    def merge(self, other: "FeatureSpace") -> Ints:
+        """Take in the names and items of another shard; returns the column here of each of its columns.
+
+        -1 for a name that finds no room. Of an item's fields the latest stays, its clicks add up.
+        """
+        if isinstance(self.columns, Hashed):
+            columns = np.arange(len(other.columns), dtype=np.int64)
+        else:
+            names = [other.columns.name(column) for column in range(len(other.columns))]
+            columns = np.array([self.columns.add(name) for name in names], dtype=np.int64)
+        self.offsets.merge(other.offsets, columns)
+        self.items.merge(other.items)
+        self.rates.merge(other.rates)
+        self.encoder.dropped += other.dropped
+        self._known = {item: self._encoded(item, learn=False) for item in self.items}
+        self._template, self._packed = None, {}
+        return columns
 
     # -- state ---------------------------------------------------------------------------------------------
 

@@ -68,8 +68,11 @@ class Store(Protocol):
         """All keys of the shard, of one moment."""
         ...
 
-    def read(self, shard: str) -> tuple[dict[str, bytes], int]:
-        """All keys and the offset, of the same moment, for a reader that owns nothing."""
+    def read(self, shard: str, prefixes: Sequence[str] = ()) -> tuple[dict[str, bytes], int]:
+        """All keys and the offset, of the same moment, for a reader that owns nothing.
+
+        With `prefixes`: only the keys that begin with one of them.
+        """
         ...
 
     def get(self, shard: str, key: str) -> bytes | None:

@@ -87,12 +87,13 @@ class MemoryStore:
         """All keys of the shard."""
         return self.read(shard)[0]
 
-    def read(self, shard: str) -> tuple[dict[str, bytes], int]:
-        """All keys and the offset, of the same moment."""
+    def read(self, shard: str, prefixes: Sequence[str] = ()) -> tuple[dict[str, bytes], int]:
+        """All keys, or those that begin so, and the offset, of the same moment."""
         data = self._opened()
         with data.lock:
             held = data.shards.get(shard, _Shard())
-            return dict(held.entries), held.offset
+        starts = tuple(prefixes) or ("",)
+        return {key: value for key, value in held.entries.items() if key.startswith(starts)}, held.offset
 
     def get(self, shard: str, key: str) -> bytes | None:
         """One value."""

@@ -82,8 +82,8 @@ class RedisStore:
         """All keys of the shard, of one moment."""
         return self.read(shard)[0]
 
-    def read(self, shard: str) -> tuple[dict[str, bytes], int]:
-        """All keys and the offset, of the same moment."""
+    def read(self, shard: str, prefixes: Sequence[str] = ()) -> tuple[dict[str, bytes], int]:
+        """All keys and the offset, of the same moment; those that begin so are sorted out here."""
         meta, state, _ = self._keys.of_shard(shard)
 
         def both(client: Any) -> Any:
@@ -102,7 +102,9 @@ class RedisStore:
             entries = dict(zip(entries[::2], entries[1::2], strict=True))
         if len(entries) != int(n_keys or 0):
             raise self._lost(shard)
-        return {key.decode(): value for key, value in entries.items()}, int(offset or 0)
+        starts = tuple(prefix.encode() for prefix in prefixes) or (b"",)
+        kept = {key.decode(): value for key, value in entries.items() if key.startswith(starts)}
+        return kept, int(offset or 0)
 
     def get(self, shard: str, key: str) -> bytes | None:
         """One value."""

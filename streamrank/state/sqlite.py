@@ -123,11 +123,17 @@ class SqliteStore:
         """All keys of the shard, of one moment."""
         return self.read(shard)[0]
 
-    def read(self, shard: str) -> tuple[dict[str, bytes], int]:
-        """All keys and the offset, of the same moment."""
+    def read(self, shard: str, prefixes: Sequence[str] = ()) -> tuple[dict[str, bytes], int]:
+        """All keys, or those that begin so, and the offset, of the same moment."""
         with self._transaction() as cursor:
             offset = self._standing(cursor, shard).offset
-            return dict(cursor.execute("SELECT key, value FROM state WHERE shard = ?", (shard,))), offset
+            entries: dict[str, bytes] = {}
+            for prefix in prefixes or [""]:  # U+10FFFF is after all that can follow the prefix
+                entries |= cursor.execute(
+                    "SELECT key, value FROM state WHERE shard = ? AND key >= ? AND key < ?",
+                    (shard, prefix, prefix + "\U0010ffff"),
+                )
+            return entries, offset
 
     def get(self, shard: str, key: str) -> bytes | None:
         """One value."""

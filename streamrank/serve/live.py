@@ -1,0 +1,189 @@
+"""Ranking with what was learnt so far, in process; nothing learns here."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import numpy as np
+
+from ..config import Settings, load_settings
+from ..errors import ConfigError, StreamrankError
+from ..events.types import Ranking
+from ..features.batch import Batch, BatchBuilder
+from ..learners.base import Ranker
+from ..state import Store, open_store
+from .shards import Served, load
+
+POLL_S = 0.02  # between looks at where the shards stand
+SHARE = 0.2  # of the time goes into reading, at most: a large state is read less often
+
+log = logging.getLogger(__name__)
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one feature adds to a score; `value` is counted from what is typical of it."""
+
+    name: str
+    value: float
+    share: float
+
+
+class Ranked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An item in its place."""
+
+    item: str
+    score: float
+    features: list[Part] | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Items, best first. Degraded: nothing was learnt yet (input order), or the store is away."""
+
+    items: list[Ranked]
+    took: float  # milliseconds
+    model: str
+    model_version: str
+    degraded: bool
+
+
+class Live:
+    """The models of a store, kept up to date by a thread; asking never waits for it.
+
+    >>> from streamrank.events.types import Item
+    >>> with Live("memory://") as live:
+    ...     answer = live.rank("default", Ranking(id="r", timestamp=0, items=[Item("a"), Item("b")]))
+    >>> [ranked.item for ranked in answer.items], answer.degraded
+    (['a', 'b'], True)
+    """
+
+    def __init__(
+        self,
+        store: str | None = None,
+        settings: Settings | None = None,
+        *,
+        opened: Callable[[str, Settings], Store] = open_store,
+    ) -> None:
+        settings = settings or load_settings()
+        # whoever asks is answered from memory meanwhile, so a store that is away is to show soon
+        redis = msgspec.structs.replace(
+            settings.redis, timeout_ms=min(settings.redis.timeout_ms, 1000), retry_ms=0
+        )
+        self.settings = msgspec.structs.replace(settings, store=store or settings.store, redis=redis)
+        self._opened = opened
+        self._store: Store | None = None
+        self._served: Served | None = None
+        self.failure = "not read yet"  # why the store cannot be read; empty when it can
+        self.loaded_at = time.time()
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self.refresh()
+        self._thread = threading.Thread(target=self._watch, name="live", daemon=True)
+        self._thread.start()
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    @property
+    def served(self) -> Served | None:
+        """What answers now; None while the store was never read."""
+        return self._served
+
+    @property
+    def models(self) -> list[str]:
+        """The names that can be asked for."""
+        served = self._served
+        return [model.name for model in (served.settings if served else self.settings).models]
+
+    def rank(self, model: str, ranking: Ranking, *, explain: bool = False) -> Answer:
+        """The items of a ranking, best first; ties keep their order. `ConfigError`: no such model."""
+        began = time.perf_counter()
+        served = self._served
+        if model not in self.models:
+            raise ConfigError(f"there is no model {model!r}; there are: {', '.join(self.models)}")
+        items = [item.id for item in ranking.items]
+        if served is None or not served.learnt:
+            ranked = [Ranked(item, 0.0) for item in items]
+        else:
+            learner, batch = served.learners[model], _batch(served, ranking)
+            scores = learner.scores(batch)
+            order = np.argsort(-scores, kind="stable").tolist()
+            values = scores.tolist()
+            parts = _explained(served, learner, batch) if explain else [None] * len(items)
+            ranked = [Ranked(items[k], values[k], parts[k]) for k in order]
+        took = 1000 * (time.perf_counter() - began)
+        version = served.version if served else "none"
+        return Answer(ranked, took, model, version, bool(self.failure) or served is None or not served.learnt)
+
+    # -- keeping up ----------------------------------------------------------------------------------------
+
+    def refresh(self) -> bool:
+        """Read what changed, if anything did; whether something else is served now."""
+        try:
+            if self._store is None:
+                self._store = self._opened(self.settings.store, self.settings)
+            before = self._served
+            standings = {name: self._store.standing(name) for name in self._store.shards()}
+            if before is None or standings != {name: s.standing for name, s in before.shards.items()}:
+                self._served = load(self._store, self.settings, before.shards if before else {})
+                self.loaded_at = time.time()
+            self.failure = ""
+            return before is not self._served
+        except StreamrankError as error:
+            if not self.failure:
+                log.warning("the store cannot be read; ranking goes on with the last model: %s", error)
+            self.failure = str(error)
+            return False
+
+    def wake(self) -> None:
+        """Look now: something was committed."""
+        self._wake.set()
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                changed = self.refresh()
+            except Exception:  # such as entries of a version to come: what is served stays
+                log.exception("what the store holds cannot be served")
+                self.failure, changed = "what the store holds cannot be served: see the log", False
+            spent = time.monotonic() - began
+            self._stop.wait(spent * (1 / SHARE - 1) if changed else 0.0)
+            self._wake.wait(1.0 if self.failure else POLL_S)
+            self._wake.clear()
+
+    def close(self) -> None:
+        """Stop keeping up, and let go of the store."""
+        self._stop.set()
+        self._wake.set()
+        self._thread.join()
+        if self._store is not None:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _batch(served: Served, ranking: Ranking) -> Batch:
+    now = max([ranking.time_ms, *(shard.flow.clock.now or 0 for shard in served.shards.values())])
+    rows = served.features.rows(ranking, learn=False, now=now)
+    builder = BatchBuilder()
+    builder.add(rows, [0.0] * rows.n, [0.0] * rows.n, query=ranking.query or "")
+    return builder.build()
+
+
+def _explained(served: Served, learner: Ranker, batch: Batch) -> list[list[Part] | None]:
+    """Of each row its features, the one with the largest share first."""
+    name, shares = served.features.columns.name, learner.explain_columns(batch).tolist()
+    columns, values = batch.indices.tolist(), batch.values.tolist()
+    parts: list[list[Part] | None] = []
+    for start, end in zip(batch.indptr[:-1].tolist(), batch.indptr[1:].tolist(), strict=True):
+        row = [Part(name(columns[k]), values[k], shares[k]) for k in range(start, end)]
+        parts.append(sorted(row, key=lambda part: (-abs(part.share), part.name)))
+    return parts
