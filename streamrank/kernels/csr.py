@@ -134,6 +134,8 @@ class Matrix:
         "sparse" or "dense" force it; "auto" takes dense from a density of 0.5, unless that needs a copy of
         more than 64 MB, and sparse for an array with less than a tenth of it set. CSR rows that name every
         column (as LETOR files do) become dense without a copy.
+    checked
+        X was a `Matrix` before, whose arrays were found sound: they are not looked through again.
 
     Examples
     --------
@@ -142,7 +144,7 @@ class Matrix:
     (array([1., 5.]), array([3., 1.]))
     """
 
-    def __init__(self, X: Any, *, n_threads: int = 1, form: str = "auto") -> None:
+    def __init__(self, X: Any, *, n_threads: int = 1, form: str = "auto", checked: bool = False) -> None:
         if n_threads < 1:
             raise ValueError(f"n_threads is {n_threads}: give 1 or more")
         if form not in ("auto", "sparse", "dense"):
@@ -168,14 +170,15 @@ class Matrix:
             self.indptr = np.ascontiguousarray(X.indptr, np.int64)
             self.indices, self.data = np.ascontiguousarray(X.indices), _floats(X.data)
             m, n = self.shape
-            if len(self.indptr) != m + 1 or not _sound(self.indptr, self.indices, self.data, n):
+            sound = checked or _sound(self.indptr, self.indices, self.data, n)
+            if len(self.indptr) != m + 1 or not sound:
                 raise ValueError(f"X is not a CSR matrix of {m} x {n}: borders or columns are out of range")
             enough = len(self.data) >= DENSE_FROM * m * n and 8 * m * n <= COPY
             if form == "auto" and m * n > 0 and len(self.data) == m * n and self._names_every_column():
                 self.dense = self.data.reshape(m, n)
             elif form == "dense" or (form == "auto" and m * n > 0 and enough):
                 self.dense = self.rows(np.arange(m))
-        if not _finite(self.dense.ravel() if self.dense is not None else self.data):
+        if not checked and not _finite(self.dense.ravel() if self.dense is not None else self.data):
             raise ValueError("X holds NaN or infinity: leave such rows out, or give the value a number")
         if self.dense is None:
             entries = np.linspace(0, len(self.data), n_threads + 1)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -23,6 +23,27 @@ DIRECT = 500  # columns: up to here X'LX is formed and decomposed, which costs l
 
 METHODS = ("tikhonov", "early", "hybrid")
 SOLVERS = ("auto", "cg", "egdm", "gdm", "direct")
+
+
+_CONSTANT = "y is constant in every query: there is nothing to rank; check y and queries"
+
+
+class Product(Protocol):
+    """v -> X'LXv, whole or in blocks."""
+
+    def __call__(self, v: Floats, /) -> Floats: ...
+
+    def gram(self) -> Floats:
+        """X'LX itself."""
+
+
+class BlockedProduct(Product, Protocol):
+    """A product that has its labels with its rows."""
+
+    shape: tuple[int, int]
+
+    def rhs(self) -> Floats:
+        """X'Ly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +160,31 @@ class RankRLS:
         operator = ScoreOperator(Matrix(data.ordered_rows(), n_threads=self.n_threads), data.lists)
         labels = data.ordered(data.y)
         if not operator.centred(labels).any():
-            raise ValueError("y is constant in every query: there is nothing to rank; check y and queries")
-        validation = None
-        if valid is not None:
-            later = judged(*(valid if isinstance(valid, tuple) else (valid,)))
-            error = PairwiseError(later.ordered(later.y), later.lists)
-            if not error.n_lists:
-                raise ValueError("valid has no query with two different labels: it cannot tell models apart")
-            scorer = _scorer(later.X, operator.shape[0], self.n_threads)
-            validation = _Validation(scorer, lambda scores: error(later.ordered(scores)))
-        return self._fit(operator, operator.rhs(labels), validation)
+            raise ValueError(_CONSTANT)
+        return self._fit(operator, operator.rhs(labels), self._validation(valid, operator.shape[0]))
+
+    def fit_blocks(self, operator: BlockedProduct, valid: Any = None) -> Self:
+        """Learn from rows in blocks, on disk or on a cluster: `BlockedOperator`, `DaskOperator`.
+
+        Parameters
+        ----------
+        valid
+            As for `fit`; in memory.
+        """
+        b = operator.rhs()
+        if not b.any():
+            raise ValueError(_CONSTANT)
+        return self._fit(operator, b, self._validation(valid, operator.shape[0]))
+
+    def _validation(self, valid: Any, n: int) -> _Validation | None:
+        if valid is None:
+            return None
+        later = judged(*(valid if isinstance(valid, tuple) else (valid,)))
+        error = PairwiseError(later.ordered(later.y), later.lists)
+        if not error.n_lists:
+            raise ValueError("valid has no query with two different labels: it cannot tell models apart")
+        scorer = _scorer(later.X, n, self.n_threads)
+        return _Validation(scorer, lambda scores: error(later.ordered(scores)))
 
     def fit_pairs(
         self,
@@ -186,7 +222,7 @@ class RankRLS:
         """The weights for each of `lambdas` on the data of the last fit, a row each."""
         return self._path(np.asarray(lambdas, np.float64))[0]
 
-    def _fit(self, operator: ScoreOperator | PairOperator, b: Floats, validation: _Validation | None) -> Self:
+    def _fit(self, operator: Product, b: Floats, validation: _Validation | None) -> Self:
         if validation is None and (self.method != "tikhonov" or len(self._lambdas) > 1):
             what = f"method {self.method!r} with {len(self._lambdas)} lambda(s)"
             raise ValueError(f"{what} chooses by validation error: give valid=(X, y, queries)")
