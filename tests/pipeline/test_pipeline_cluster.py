@@ -1,0 +1,78 @@
+import os
+import signal
+
+import numpy as np
+import pytest
+from scipy.sparse import random as random_sparse
+
+from streamrank.errors import ConfigError
+from streamrank.kernels.blocked import BlockedOperator
+from streamrank.learners.rankrls import RankRLS
+from streamrank.pipeline import cluster
+from streamrank.pipeline.cluster import DaskOperator, dask_client
+from streamrank.sources.blockfile import write_blocks
+
+pytest.importorskip("distributed")
+pytestmark = pytest.mark.xdist_group("dask")
+N = 600
+
+
+@pytest.fixture(scope="module")
+def client():
+    with dask_client("local", 2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    X = random_sparse(2000, N, 0.02, "csr", rng=rng)
+    chunk = (X, rng.standard_normal(2000), np.arange(0, 2001, 10))
+    return write_blocks(tmp_path_factory.mktemp("rows") / "rows", [chunk], 40_000)
+
+
+def test_a_cluster_gives_what_one_process_gives(client, stored):
+    n, blocks = stored
+    here, there = BlockedOperator(blocks, n), DaskOperator(client, blocks, n)
+    v = np.random.default_rng(0).standard_normal(n)
+    for mine, expected in (
+        (there(v), here(v)),
+        (there.rhs(), here.rhs()),
+        (there.scores(v), here.scores(v)),
+        (there.gram(), here.gram()),
+    ):
+        np.testing.assert_allclose(mine, expected, rtol=1e-12, atol=1e-12)
+    assert (there(v) == there(v)).all()
+
+
+def test_the_weights_agree_to_1e_9(client, stored):
+    n, blocks = stored
+    model = RankRLS(lam=1.0, solver="cg", rtol=1e-12)
+    here = model.fit_blocks(BlockedOperator(blocks, n)).weights
+    there = model.fit_blocks(DaskOperator(client, blocks, n)).weights
+    assert np.linalg.norm(here - there) <= 1e-9 * np.linalg.norm(here)
+
+
+def test_every_worker_has_a_share(client, stored):
+    n, blocks = stored
+    operator = DaskOperator(client, blocks, n)
+    operator(np.ones(n))
+    held = client.who_has(operator._runs)
+    assert {worker for workers in held.values() for worker in workers} == set(client.nthreads())
+
+
+def test_a_killed_worker_is_survived(client, stored):
+    n, blocks = stored
+    operator = DaskOperator(client, blocks, n)
+    v = np.random.default_rng(0).standard_normal(n)
+    before = operator(v)
+    os.kill(sorted(client.run(os.getpid).values())[0], signal.SIGKILL)
+    assert (operator(v) == before).all()
+    client.wait_for_workers(2, timeout=30)
+    assert (operator(v) == before).all()
+
+
+def test_a_cluster_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(cluster, "_WAIT", 0.2)
+    with pytest.raises(ConfigError, match="answers at tcp://127"), dask_client("tcp://127.0.0.1:9"):
+        pass
