@@ -5,9 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import Settings, load_settings
+    from .learners.approxndcg import ApproxNDCG
     from .learners.base import Ranker
     from .learners.basis import GaussianBasis
     from .learners.egdm import EGDM
+    from .learners.lambdarank import LambdaRank
+    from .learners.listmle import ListMLE
+    from .learners.listnet import ListNet
+    from .learners.neuralndcg import NeuralNDCG
     from .learners.ranknet import RankNet
     from .learners.rankrls import RankRLS
     from .learners.regression import LinearRegressionRanker
@@ -21,11 +26,16 @@ __all__ = [
     "MAP",
     "MRR",
     "NDCG",
+    "ApproxNDCG",
     "Flow",
     "GaussianBasis",
     "HitAt",
+    "LambdaRank",
     "LinearRegressionRanker",
+    "ListMLE",
+    "ListNet",
     "ListRMS",
+    "NeuralNDCG",
     "PairwiseError",
     "PrecisionAt",
     "RankNet",
@@ -43,6 +53,11 @@ _HOMES = {
     "learners.base": ("Ranker",),
     "learners.basis": ("GaussianBasis",),
     "learners.egdm": ("EGDM",),
+    "learners.approxndcg": ("ApproxNDCG",),
+    "learners.lambdarank": ("LambdaRank",),
+    "learners.listmle": ("ListMLE",),
+    "learners.listnet": ("ListNet",),
+    "learners.neuralndcg": ("NeuralNDCG",),
     "learners.ranknet": ("RankNet",),
     "learners.rankrls": ("RankRLS",),
     "learners.regression": ("LinearRegressionRanker",),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .jit import jit
-from .losses import has_preference, ranknet_slope
+from .losses import has_preference, list_loss
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -193,12 +193,15 @@ def learn_lists(
     rate: float,
     horizon: int,
     scale: bool,
+    loss: int,
+    knob: float,
     out: Floats,
 ) -> tuple[int, int]:
     """Score each list as served, then learn it; returns the steps made and the lists refused.
 
     Per list: (1) served scores into `out`; (2) the column scales see its values, outliers cut; (3) scores s
-    under the last iterate w; (4) slopes ds of the loss; (5) gradient g = X'ds over the touched columns;
+    under the last iterate w; (4) slopes ds of the loss of that number
+    (`streamrank.kernels.losses`); (5) gradient g = X'ds over the touched columns;
     (6) Adam on those, and the average follows. A list without a preference changes nothing; one with an
     absurd value is refused whole; one with an absurd gradient moves no weight. A column that tells no row
     from another has g = 0 and rests. Adam counts the steps of each column by itself, so one that appears late
@@ -273,7 +276,8 @@ def learn_lists(
                 j = indices[k]
                 s[r - first] += w[j] * (values[k] * inverse[j])
         ds = np.empty(end - first)
-        ranknet_slope(s, y[first:end], c[first:end], mode[q], better[a:b], worse[a:b], pair_c[a:b], ds)  # (4)
+        labels, shares = y[first:end], c[first:end]
+        list_loss(loss, knob, s, labels, shares, mode[q], better[a:b], worse[a:b], pair_c[a:b], ds)  # (4)
         for r in range(first, end):  # (5)
             slope = ds[r - first]
             if slope != 0.0:

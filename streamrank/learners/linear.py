@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,6 +26,9 @@ class LinearRanker(Ranker):
     scale
         Divide each column by its running spread, so that prices in thousands and rates below one learn alike.
     """
+
+    _loss: ClassVar[int]  # its number in `streamrank.kernels.losses`
+    _knob = 0.0  # its temperature, if it has one
 
     def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True) -> None:
         super().__init__()
@@ -64,6 +67,8 @@ class LinearRanker(Ranker):
             float(self.rate),
             self.horizon,
             self.scale,
+            self._loss,
+            self._knob,
             out,
         )
         return out

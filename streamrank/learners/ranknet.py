@@ -1,5 +1,6 @@
 """RankNet, linear: the pairwise logistic loss."""
 
+from ..kernels.losses import RANKNET
 from .linear import LinearRanker
 
 
@@ -39,3 +40,5 @@ class RankNet(LinearRanker):
     ----------
     [1] Learning to rank using gradient descent, ICML 2005, section 3.
     """
+
+    _loss = RANKNET

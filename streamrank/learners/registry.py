@@ -5,12 +5,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ConfigError
+from .approxndcg import ApproxNDCG
 from .base import Ranker
 from .egdm import EGDM
+from .lambdarank import LambdaRank
+from .listmle import ListMLE
+from .listnet import ListNet
+from .neuralndcg import NeuralNDCG
 from .ranknet import RankNet
 from .regression import LinearRegressionRanker
 
-LEARNERS: dict[str, type[Ranker]] = {"egdm": EGDM, "ranknet": RankNet, "regression": LinearRegressionRanker}
+LEARNERS: dict[str, type[Ranker]] = {
+    "approxndcg": ApproxNDCG,
+    "egdm": EGDM,
+    "lambdarank": LambdaRank,
+    "listmle": ListMLE,
+    "listnet": ListNet,
+    "neuralndcg": NeuralNDCG,
+    "ranknet": RankNet,
+    "regression": LinearRegressionRanker,
+}
 
 
 def build(name: str, params: Mapping[str, Any]) -> Ranker:

@@ -1,0 +1,90 @@
+"""List losses: the value, and the slope with respect to the scores, written into `ds`; one file a loss.
+
+A list comes with labels y, weights c and a mode that says what they mean (`streamrank.features.batch`): by
+label, every other, or scored. Explicit pairs are lists of two, for every loss alike. A new loss is a file, a
+number here and a branch in `list_loss`: one compiled kernel then serves all learners, and is kept on disk.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from ..jit import jit
+from .approxndcg import approxndcg
+from .lambdarank import lambdarank
+from .listmle import listmle
+from .listnet import listnet
+from .neuralndcg import neuralndcg
+from .pairs import Floats, has_preference, preference
+from .ranknet import ranknet
+
+Columns = npt.NDArray[np.int32]
+
+RANKNET, LISTNET, LISTMLE, LAMBDARANK, APPROXNDCG, NEURALNDCG = range(6)
+
+__all__ = [
+    "APPROXNDCG",
+    "LAMBDARANK",
+    "LISTMLE",
+    "LISTNET",
+    "NEURALNDCG",
+    "RANKNET",
+    "has_preference",
+    "list_loss",
+    "loss_of",
+    "preference",
+]
+
+
+@jit
+def loss_of(loss: int, knob: float, s: Floats, y: Floats, c: Floats, mode: int, ds: Floats) -> float:
+    """A loss by its number; `knob` is the temperature of those that have one."""
+    if loss == LISTNET:
+        return listnet(s, y, c, mode, ds)
+    if loss == LISTMLE:
+        return listmle(s, y, c, mode, ds)
+    if loss == LAMBDARANK:
+        return lambdarank(s, y, c, mode, ds)
+    if loss == APPROXNDCG:
+        return approxndcg(s, y, c, mode, knob, ds)
+    if loss == NEURALNDCG:
+        return neuralndcg(s, y, c, mode, knob, ds)
+    return ranknet(s, y, c, mode, ds)
+
+
+@jit
+def list_loss(
+    loss: int,
+    knob: float,
+    s: Floats,
+    y: Floats,
+    c: Floats,
+    mode: int,
+    better: Columns,
+    worse: Columns,
+    pair_c: Floats,
+    ds: Floats,
+) -> float:
+    """The loss of a list of m rows in any mode; of explicit pairs (2/m) times the sum of theirs.
+
+    >>> ds, two = np.empty(3), np.array([0, 2], np.int32)
+    >>> s, one = np.zeros(3), np.ones(3)
+    >>> value = list_loss(RANKNET, 0.0, s, s, one, 2, two[:1], two[1:], one[:1], ds)
+    >>> round(3 * value, 6), ds.round(4)
+    (0.693147, array([-0.1667,  0.    ,  0.1667]))
+    """
+    if mode != 2:
+        return loss_of(loss, knob, s, y, c, mode, ds)
+    ds[:] = 0.0
+    value = 0.0
+    label, both, scores, slopes = np.array([1.0, 0.0]), np.empty(2), np.empty(2), np.empty(2)
+    for p in range(len(better)):
+        if pair_c[p] > 0.0:
+            i, j = better[p], worse[p]
+            scores[0], scores[1] = s[i], s[j]
+            both[:] = pair_c[p]
+            value += loss_of(loss, knob, scores, label, both, 0, slopes)
+            ds[i] += slopes[0]
+            ds[j] += slopes[1]
+    ds *= 2.0
+    ds /= len(s)
+    return 2.0 * value / len(s)
