@@ -90,6 +90,20 @@ class SnapshotSettings(_Section, frozen=True):
     keep: int = 3  # so many are kept; the oldest go
 
 
+class ServeSettings(_Section, frozen=True):
+    """How rankings are asked for and clicks taken in over HTTP."""
+
+    host: str = "127.0.0.1"  # another one needs a token
+    port: int = 8000  # 0: a free one
+    token: str = ""  # asked for as `Authorization: Bearer …`; empty: none
+    log: str = ""  # folder of what /feedback takes; empty: beside the store's file
+    keep_mb: int = 1000  # of it kept once learnt
+    max_bytes: int = 16 << 20  # a longer request is refused
+    max_per_second: int = 0  # requests of one address; 0 for no limit
+    timeout_ms: int = 10_000  # for a request to arrive
+    max_lag_ms: int = 60_000  # of learning behind feedback, before /ready says no
+
+
 class Settings(_Section, frozen=True):
     """Everything that can be set."""
 
@@ -98,6 +112,7 @@ class Settings(_Section, frozen=True):
     commit_ms: int = 1000  # milliseconds between commits, at most
     max_state_mb: int = 0  # a commit that would make a shard larger is refused; 0 for no limit
     redis: RedisSettings = RedisSettings()
+    serve: ServeSettings = ServeSettings()
     snapshots: SnapshotSettings = SnapshotSettings()
     events: EventSettings = EventSettings()
     join: JoinSettings = JoinSettings()
@@ -188,6 +203,9 @@ _TEXTS = {
     ("redis", "password"),
     ("redis", "ca_file"),
     ("snapshots", "folder"),
+    ("serve", "host"),
+    ("serve", "token"),
+    ("serve", "log"),
 }
 
 
@@ -197,6 +215,9 @@ def _check(settings: Settings) -> None:
         "commit_ms": settings.commit_ms,
         "redis.timeout_ms": settings.redis.timeout_ms,
         "snapshots.keep": settings.snapshots.keep,
+        "serve.max_bytes": settings.serve.max_bytes,
+        "serve.timeout_ms": settings.serve.timeout_ms,
+        "serve.max_lag_ms": settings.serve.max_lag_ms,
         "events.max_bytes": settings.events.max_bytes,
         "events.max_items": settings.events.max_items,
         "join.window_ms": settings.join.window_ms,
@@ -211,6 +232,8 @@ def _check(settings: Settings) -> None:
     for name, value in {
         "max_state_mb": settings.max_state_mb,
         "redis.retry_ms": settings.redis.retry_ms,
+        "serve.keep_mb": settings.serve.keep_mb,
+        "serve.max_per_second": settings.serve.max_per_second,
         "snapshots.every_events": settings.snapshots.every_events,
         "snapshots.every_seconds": settings.snapshots.every_seconds,
         "join.lateness_ms": settings.join.lateness_ms,
@@ -220,6 +243,8 @@ def _check(settings: Settings) -> None:
     }.items():
         if value < 0:
             raise ConfigError(f"{name} is {value}: it cannot be negative")
+    if not 0 <= settings.serve.port < 65_536:
+        raise ConfigError(f"serve.port is {settings.serve.port}: choose 1 to 65535, or 0 for a free one")
     judge = settings.judge
     if judge.theta is not None and not (judge.theta and all(0 < t <= 1 for t in judge.theta)):
         raise ConfigError("judge.theta must be a list of numbers in (0, 1], one a rank, the first usually 1")

@@ -1,0 +1,191 @@
+"""The routes. What they do is in `service.py`."""
+
+import asyncio
+import hmac
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import plotly
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from ..errors import ConfigError, MalformedEvent, StoreError
+from .metrics import exposition
+from .openapi import description
+from .service import Service
+
+PAGE = Path(__file__).parent / "page"
+PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+OPEN = {"/", "/app.js", "/plotly.js", "/health", "/ready", "/docs", "/openapi.json"}  # need no token
+MAX_CLIENTS = 10_000  # whose rate is remembered; the one silent for longest goes first
+# what the page may do: its own scripts, talking to this server alone; charts set styles of their own
+POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:"
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def build_app(service: Service) -> Starlette:
+    """The ASGI application; `service` lives as long as it does."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(service.close)
+
+    async def rank(request: Request) -> Response:
+        body = await _body(request, service)
+        try:
+            answer = service.rank(
+                request.path_params["model"], body, explain=request.query_params.get("explain") == "true"
+            )
+        except ConfigError as error:
+            return _error(404, str(error))
+        return _error(400, str(answer)) if isinstance(answer, MalformedEvent) else _json(answer)
+
+    async def feedback(request: Request) -> Response:
+        body = await _body(request, service)
+        try:
+            receipt = await asyncio.to_thread(service.feedback, body)
+        except StoreError as error:
+            return _error(503, str(error))
+        return _json(receipt, 400 if receipt.status == "rejected" else 200)
+
+    async def snapshot(_: Request) -> Response:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "state.safetensors"
+            try:
+                await asyncio.to_thread(service.snapshot, path)
+            except StoreError as error:
+                return _error(503, str(error))
+            name = f'attachment; filename="streamrank-{int(time.time())}.safetensors"'
+            return Response(
+                path.read_bytes(),
+                media_type="application/octet-stream",
+                headers={"Content-Disposition": name},
+            )
+
+    async def ready(_: Request) -> Response:
+        why = service.not_ready()
+        return _error(503, why) if why else _json({"status": "ready"})
+
+    async def live(request: Request) -> Response:
+        since = request.query_params.get("since", "0")
+        try:
+            after = float(since)
+        except ValueError:
+            return _error(400, f"since={since!r} is no time: seconds since 1970")
+        return _json({"now": service.now(), "points": [p for p in list(service.points) if p["time"] > after]})
+
+    async def health(_: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def metrics(_: Request) -> Response:
+        return PlainTextResponse(exposition(service), media_type="text/plain; version=0.0.4")
+
+    async def openapi(_: Request) -> Response:
+        return _json(description())
+
+    def file(path: Path) -> Handler:
+        async def send(_: Request) -> Response:
+            return FileResponse(path, headers={"Content-Security-Policy": POLICY})
+
+        return send
+
+    routes: list[tuple[str, Handler, str]] = [
+        ("/rank/{model}", rank, "POST"),
+        ("/feedback", feedback, "POST"),
+        ("/snapshot", snapshot, "POST"),
+        ("/health", health, "GET"),
+        ("/ready", ready, "GET"),
+        ("/live", live, "GET"),
+        ("/metrics", metrics, "GET"),
+        ("/openapi.json", openapi, "GET"),
+        ("/docs", file(PAGE / "docs.html"), "GET"),
+        ("/", file(PAGE / "index.html"), "GET"),
+        ("/app.js", file(PAGE / "app.js"), "GET"),
+        ("/docs.js", file(PAGE / "docs.js"), "GET"),
+        ("/plotly.js", file(PLOTLY), "GET"),
+    ]
+    guard = _guard(service)
+    return Starlette(
+        routes=[Route(path, guard(handler), methods=[method]) for path, handler, method in routes],
+        lifespan=lifespan,
+    )
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, reason: str) -> None:
+        self.status, self.reason = status, reason
+
+
+def _guard(service: Service) -> Callable[[Handler], Handler]:
+    """Token, rate, and whatever a handler refuses."""
+    serve = service.settings.serve
+    # address -> (requests it may still make, when that was so)
+    rates: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def too_many(address: str) -> bool:
+        now, limit = time.monotonic(), serve.max_per_second
+        left, then = rates.pop(address, (float(limit), now))
+        left = min(limit, left + (now - then) * limit)
+        rates[address] = (max(left - 1.0, 0.0) if left >= 1.0 else left, now)
+        while len(rates) > MAX_CLIENTS:
+            rates.popitem(last=False)
+        return left < 1.0
+
+    def guard(handler: Handler) -> Handler:
+        async def guarded(request: Request) -> Response:
+            if serve.token and request.url.path not in OPEN | {"/docs.js"}:
+                given = request.headers.get("authorization", "")
+                if not hmac.compare_digest(given.encode(), f"Bearer {serve.token}".encode()):
+                    return _error(
+                        401, "send the token as `Authorization: Bearer …`", {"WWW-Authenticate": "Bearer"}
+                    )
+            address = request.client.host if request.client else ""
+            if serve.max_per_second and request.url.path not in OPEN and too_many(address):
+                return _error(
+                    429, f"more than {serve.max_per_second} requests a second", {"Retry-After": "1"}
+                )
+            try:
+                return await handler(request)
+            except _Refused as refused:
+                return _error(refused.status, refused.reason)
+
+        return guarded
+
+    return guard
+
+
+async def _body(request: Request, service: Service) -> bytes:
+    serve = service.settings.serve
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(serve.timeout_ms / 1000):
+            async for part in request.stream():
+                size += len(part)
+                if size > serve.max_bytes:
+                    raise _Refused(413, f"the body has more than {serve.max_bytes} bytes (serve.max_bytes)")
+                parts.append(part)
+    except TimeoutError:
+        raise _Refused(408, f"the body did not arrive within {serve.timeout_ms} ms") from None
+    except ClientDisconnect:
+        raise _Refused(400, "the sender went away") from None
+    return b"".join(parts)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
+    body = msgspec.json.encode({"error": reason})
+    return Response(body, status, headers=headers, media_type="application/json")
