@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import river.base
 
+from ..errors import ConfigError
 from ..features.batch import BY_LABEL, EXAMPLE, Batch, BatchBuilder, Floats, Ints, sparse_rows
 from ..features.columns import Vocabulary
 from ..features.layouts import Layouts
@@ -73,6 +74,17 @@ class Ranker(river.base.MiniBatchRegressor):
         ``columns[j]`` is the column here of the other's column j; without it the dict interface's names are
         matched, or, where none are used, columns are the same on both sides.
         """
+
+    def served_weights(self) -> Floats:
+        """The weight of each column on raw values, as served now; `ConfigError` where there is no such."""
+        raise ConfigError(f"{type(self).__name__} does not score by one weight a column")
+
+    def take_weights(self, w: Floats) -> None:
+        """Serve these weights, one a column on raw values, and learn on from them; columns beyond weigh 0.
+
+        What else was learnt (statistics, moments, step sizes) stays.
+        """
+        raise ConfigError(f"{type(self).__name__} cannot take {len(w)} weights: it has not one a column")
 
     @property
     def refused(self) -> int:

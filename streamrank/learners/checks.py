@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import river.checks
 from river.utils.pandas import PANDAS_INSTALLED, import_pandas
+from scipy.sparse import csr_matrix
 
+from ..errors import ConfigError
 from .base import Ranker
 from .comparing import (
     commit_to,
@@ -297,6 +299,30 @@ def check_constant_features_get_no_weight(make: Make) -> None:
         expect(ranker.predict_one({"constant": size}) == 0.0, f"a constant feature of {size} got a weight")
 
 
+def check_weights_given_are_served(make: Make) -> None:
+    """Whoever serves one weight a column can be given others: they are served, committed and learnt on."""
+    ranker, mirror = make(), dict[str, Any]()
+    for lesson in named_lessons(60):
+        lesson.teach(ranker)
+    try:
+        served = ranker.served_weights()
+    except ConfigError:
+        return
+    commit_to(ranker, mirror)
+    given = np.where(served != 0.0, 2.0 * served[::-1].mean() - 3.0 * served, 0.0)
+    ranker.take_weights(given.copy())
+    same = np.allclose(ranker.served_weights()[: len(given)], given, rtol=1e-12, atol=0)
+    expect(bool(same), "the weights given are not those served")
+    commit_to(ranker, mirror)
+    batch = batch_of(ranker, list(named_lessons(5, seed=7)))
+    X = csr_matrix((batch.values, batch.indices, batch.indptr), shape=(len(batch.y), len(given)))
+    expect(bool(np.allclose(ranker.scores(batch), X @ given)), "scores are not those of the weights given")
+    for lesson in named_lessons(60, seed=3):
+        lesson.teach(ranker)
+    commit_to(ranker, mirror)
+    expect(bool((ranker.served_weights()[: len(given)] != given).any()), "it does not learn on from them")
+
+
 CHECKS: tuple[Callable[[Make], None], ...] = (
     check_river_estimator,
     check_predicting_changes_nothing,
@@ -313,4 +339,5 @@ CHECKS: tuple[Callable[[Make], None], ...] = (
     check_order_of_names_in_a_dict_is_irrelevant,
     check_nothing_to_learn_changes_no_score,
     check_constant_features_get_no_weight,
+    check_weights_given_are_served,
 )

@@ -273,6 +273,18 @@ class EGDM(Ranker):
             return self._without_h.served_weights()
         return self._statistics.w.copy()
 
+    def take_weights(self, w: Floats) -> None:
+        """Serve these and move on from rest: w = w_prev; the statistics stay, or G where there is no H."""
+        if self._without_h is not None:
+            self._without_h.take_weights(w)
+            return
+        given = w[: self.columns]
+        self._grow(len(given))
+        for mine in (self._statistics.w, self._statistics.w_prev):
+            mine[:] = 0.0
+            mine[: len(given)] = given
+        self._changed = True
+
     def _grow(self, n_columns: int) -> None:
         # the size follows from the largest column alone, so it is the same however batches fell
         size = -(-n_columns // 8) * 8

@@ -108,6 +108,18 @@ class LinearRanker(Ranker):
         """The weight of each column on raw (unscaled) values, as served now."""
         return averaged(self._weights, self._step, self.horizon) * self._scratch.inverse
 
+    def take_weights(self, w: Floats) -> None:
+        """Serve these and step on from them: both the last weights and their average become w.
+
+        A column whose values were all alike has no scale, and keeps its weight of 0.
+        """
+        self._grow(len(w))
+        inverse = self._scratch.inverse
+        given = np.concatenate([w, np.zeros(len(inverse) - len(w))])
+        scaled = np.divide(given, inverse, out=np.zeros_like(given), where=inverse > 0)
+        self._weights.w[:], self._weights.average[:] = scaled, scaled
+        self._scratch.dirty[:] = 1
+
     def _grow(self, n_columns: int) -> None:
         # the size follows from the largest column alone, so it is the same however batches fell
         size = len(self._weights.w)

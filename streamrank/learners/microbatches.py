@@ -127,6 +127,14 @@ class MicroBatches:
         """The weight of each column, as served now."""
         return weights_now(self._weights, float(self.numbers[CLOCK]))
 
+    def take_weights(self, w: Floats) -> None:
+        """Serve these and step on from them; G, the sums and the open batch stay."""
+        self._grow(len(w))
+        self._weights.w[:] = 0.0
+        self._weights.w[: len(w)] = w
+        self._weights.mark[:] = self.numbers[CLOCK]
+        self._scratch.dirty[:] = 1
+
     @property
     def kappa_1(self) -> float:
         """The largest eigenvalue, a row, as the plain step knows it; NaN for AdaGrad."""
