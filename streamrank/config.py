@@ -104,6 +104,13 @@ class ServeSettings(_Section, frozen=True):
     max_lag_ms: int = 60_000  # of learning behind feedback, before /ready says no
 
 
+class ReconcileSettings(_Section, frozen=True):
+    """When the full-batch optimum takes the place of the online weights, and what is kept to go back."""
+
+    margin: float = 0.001  # by so much must the pairwise error on later lists be lower
+    keep: int = 5  # swaps of a shard remembered; the oldest go
+
+
 class Settings(_Section, frozen=True):
     """Everything that can be set."""
 
@@ -114,6 +121,7 @@ class Settings(_Section, frozen=True):
     redis: RedisSettings = RedisSettings()
     serve: ServeSettings = ServeSettings()
     snapshots: SnapshotSettings = SnapshotSettings()
+    reconcile: ReconcileSettings = ReconcileSettings()
     events: EventSettings = EventSettings()
     join: JoinSettings = JoinSettings()
     judge: JudgeSettings = JudgeSettings()
@@ -218,6 +226,7 @@ def _check(settings: Settings) -> None:
         "serve.max_bytes": settings.serve.max_bytes,
         "serve.timeout_ms": settings.serve.timeout_ms,
         "serve.max_lag_ms": settings.serve.max_lag_ms,
+        "reconcile.keep": settings.reconcile.keep,
         "events.max_bytes": settings.events.max_bytes,
         "events.max_items": settings.events.max_items,
         "join.window_ms": settings.join.window_ms,
@@ -245,6 +254,8 @@ def _check(settings: Settings) -> None:
             raise ConfigError(f"{name} is {value}: it cannot be negative")
     if not 0 <= settings.serve.port < 65_536:
         raise ConfigError(f"serve.port is {settings.serve.port}: choose 1 to 65535, or 0 for a free one")
+    if not 0 <= settings.reconcile.margin < 1:
+        raise ConfigError(f"reconcile.margin is {settings.reconcile.margin}: a share of pairs from 0 up")
     judge = settings.judge
     if judge.theta is not None and not (judge.theta and all(0 < t <= 1 for t in judge.theta)):
         raise ConfigError("judge.theta must be a list of numbers in (0, 1], one a rank, the first usually 1")

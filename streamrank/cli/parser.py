@@ -3,7 +3,18 @@
 import argparse
 from importlib.metadata import version
 
-from .options import demo, evaluate, letters, replay, serve, simulate, snapshots, state, validate
+from .options import (
+    demo,
+    evaluate,
+    letters,
+    reconcile,
+    replay,
+    serve,
+    simulate,
+    snapshots,
+    state,
+    validate,
+)
 from .options.common import Parser
 
 DESCRIPTION = """\
@@ -24,6 +35,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"streamrank {version('streamrank')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    for group in (demo, serve, simulate, validate, replay, evaluate, snapshots, letters, state):
+    for group in (demo, serve, simulate, validate, replay, evaluate, snapshots, reconcile, letters, state):
         group.add(commands)
     return parser

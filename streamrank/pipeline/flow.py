@@ -20,7 +20,7 @@ from ..events.types import (
     Record,
     UserMetadata,
 )
-from ..features.batch import BY_LABEL, EXAMPLE, BatchBuilder, Rows
+from ..features.batch import BY_LABEL, EXAMPLE, Batch, BatchBuilder, Rows
 from ..features.space import FeatureSpace
 from ..preferences.dedup import SeenIds
 from ..preferences.join import Join, Shown
@@ -66,6 +66,7 @@ class Flow:
         self.last = ""  # and of the last one committed
         self.last_value: bytes | None = None
         self.letters: list[DeadLetter] = []  # since the last commit
+        self.recorder: Callable[[Batch, Trials], None] | None = None  # is shown what the models learn
         self._builder = BatchBuilder()
         self._trials = Trials()
         # each lets an event of its kind do what it does; False: it came too late to do it
@@ -98,6 +99,8 @@ class Flow:
         if len(self._builder):
             batch, trials = self._builder.build(), self._trials
             self._builder, self._trials = BatchBuilder(), Trials()
+            if self.recorder is not None:
+                self.recorder(batch, trials)
             for model in self.models:
                 model.learn(batch, trials)
 

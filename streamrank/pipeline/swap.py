@@ -1,0 +1,105 @@
+"""Weights put into a shard from outside its worker: by one fenced commit, noted, and taken back.
+
+An entry ``swaps/MODEL`` of the shard holds the last few, oldest first. The worker does not touch it.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ..config import Settings
+from ..errors import ConfigError
+from ..features.batch import Floats
+from ..learners.base import Ranker
+from ..state.base import Store
+from ..state.values import decode, encode
+from .flow import Flow
+from .memory import changes, restore
+
+ROLLBACK = "rollback"
+
+At = Callable[[int], None]
+
+
+class Swap(NamedTuple):
+    """What was put in, when, and instead of what; weights are on raw values, one a column."""
+
+    id: str
+    kind: str  # replace, rebase or rollback
+    offset: int  # the shard stood here: the weights hold from this record on
+    before: Floats
+    after: Floats
+    optimum: Floats  # the full-batch weights of that moment: where the next solver starts
+    undone: bool = False
+
+
+def swaps_of(store: Store, shard: str, model: str) -> list[Swap]:
+    """The swaps kept, oldest first."""
+    stored = store.get(shard, f"swaps/{model}")
+    return [] if stored is None else [Swap(*swap) for swap in cast(list[Any], decode(stored))]
+
+
+def learner_of(flow: Flow, model: str) -> Ranker:
+    """A model's learner by name."""
+    for one in flow.models:
+        if one.name == model:
+            return one.learner
+    raise ConfigError(f"there is no model {model!r}; there are: {', '.join(m.name for m in flow.models)}")
+
+
+def put_in(
+    store: Store,
+    shard: str,
+    settings: Settings,
+    model: str,
+    make: Callable[[Floats], tuple[str, str, Floats, Floats] | None],
+    *,
+    at: At = lambda _: None,
+) -> bool:
+    """Change the weights of a model in one shard; False if `make` finds nothing to do.
+
+    (5) acquire the shard, which fences the worker: it reloads and goes on from the stored offset; (6) read it
+    and let `make` say, from the weights of this moment, (id, kind, weights, optimum); (7) commit weights and
+    note in one transaction, the offset unchanged. Before (7) the shard serves the old weights, after it the
+    new ones. A swap whose id is known was made already: nothing is done. `at` is called before each
+    step, for tests to fail there.
+    """
+    at(5)
+    epoch = store.acquire(shard, owner="swap")
+    at(6)
+    entries, offset = store.read(shard)
+    flow = Flow(settings)
+    restore(flow, entries, offset)
+    learner = learner_of(flow, model)
+    before = learner.served_weights().copy()
+    made = make(before)
+    swaps = swaps_of(store, shard, model)
+    if made is None or any(swap.id == made[0] for swap in swaps):
+        return False
+    identity, kind, after, optimum = made
+    if not np.isfinite(after).all():
+        raise ConfigError(f"the weights for model {model!r} are not finite: nothing was changed")
+    learner.take_weights(after)
+    if kind == ROLLBACK:  # what it takes back is not taken back again
+        swaps = [swap._replace(undone=swap.undone or swap.id == identity[:-1]) for swap in swaps]
+    swaps.append(Swap(identity, kind, offset, before, after, optimum))
+    writes = changes(flow) | {f"swaps/{model}": encode([list(s) for s in swaps[-settings.reconcile.keep :]])}
+    at(7)
+    store.commit(shard, epoch, writes, start=offset, end=offset)
+    at(8)
+    return True
+
+
+def roll_back(store: Store, shard: str, settings: Settings, model: str) -> Swap | None:
+    """Take back the last swap that was not taken back yet; returns it, None if there is none.
+
+    The weights are again those before it. What the stream taught since is in the statistics and moments,
+    which stay, but no longer in the weights.
+    """
+    standing = [s for s in swaps_of(store, shard, model) if s.kind != ROLLBACK and not s.undone]
+    if not standing:
+        return None
+    swap = standing[-1]
+    put_in(store, shard, settings, model, lambda _: (f"{swap.id}-", ROLLBACK, swap.before, swap.optimum))
+    return swap
