@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup run test lint bench servers servers-installed clean
+.PHONY: setup run test lint bench chaos servers servers-installed clean
 
 setup: $(READY)
 
@@ -27,6 +27,9 @@ test: lint servers-installed
 
 bench: setup
 	$(BIN)/python -m tests.bench
+
+chaos: setup servers-installed
+	$(BIN)/python -m tests.chaos
 
 servers: setup servers-installed
 	$(BIN)/python -m tests.servers
