@@ -6,6 +6,7 @@ STREAMRANK_STORE; lists and tables are given as JSON. The environment wins over 
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,6 +112,21 @@ class ReconcileSettings(_Section, frozen=True):
     keep: int = 5  # swaps of a shard remembered; the oldest go
 
 
+class KafkaSettings(_Section, frozen=True):
+    """How a topic is read live."""
+
+    servers: str = "localhost:9092"  # HOST:PORT, several with commas
+    topic: str = ""  # empty: streamrank.events for clicks, streamrank.examples for examples
+    group: str = ""  # consumer group; empty: streamrank.clicks, streamrank.examples
+    start: str = "earliest"  # earliest, latest, ts=TIME, last=DURATION: where the store knows nothing
+    on_gap: Literal["stop", "skip"] = "stop"  # the topic has dropped records that were not learnt yet
+    on_lost: Literal["rebuild", "stop"] = "rebuild"  # the store has lost a shard that the group had read
+    dead_letter_topic: str = ""  # where refused records go; empty: a table in the store
+    dead_letter_alarm: float = 0.01  # a larger share of refused events is logged as an error
+    give_up_ms: int = 600_000  # end when a shard could not be opened or committed for so long
+    options: dict[str, Any] = {}  # passed to the client as they are: TLS, SASL, timeouts
+
+
 class Settings(_Section, frozen=True):
     """Everything that can be set."""
 
@@ -120,6 +136,7 @@ class Settings(_Section, frozen=True):
     max_state_mb: int = 0  # a commit that would make a shard larger is refused; 0 for no limit
     redis: RedisSettings = RedisSettings()
     serve: ServeSettings = ServeSettings()
+    kafka: KafkaSettings = KafkaSettings()
     snapshots: SnapshotSettings = SnapshotSettings()
     reconcile: ReconcileSettings = ReconcileSettings()
     events: EventSettings = EventSettings()
@@ -214,6 +231,7 @@ _TEXTS = {
     ("serve", "host"),
     ("serve", "token"),
     ("serve", "log"),
+    *(("kafka", name) for name in ("servers", "topic", "group", "start", "dead_letter_topic")),
 }
 
 
@@ -222,6 +240,7 @@ def _check(settings: Settings) -> None:
         "commit_every": settings.commit_every,
         "commit_ms": settings.commit_ms,
         "redis.timeout_ms": settings.redis.timeout_ms,
+        "kafka.give_up_ms": settings.kafka.give_up_ms,
         "snapshots.keep": settings.snapshots.keep,
         "serve.max_bytes": settings.serve.max_bytes,
         "serve.timeout_ms": settings.serve.timeout_ms,
@@ -256,6 +275,13 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"serve.port is {settings.serve.port}: choose 1 to 65535, or 0 for a free one")
     if not 0 <= settings.reconcile.margin < 1:
         raise ConfigError(f"reconcile.margin is {settings.reconcile.margin}: a share of pairs from 0 up")
+    if not re.fullmatch(r"earliest|latest|ts=.+|last=[0-9]+[smhd]", settings.kafka.start):
+        raise ConfigError(
+            f"kafka.start is {settings.kafka.start!r}: earliest, latest, ts= and a time (milliseconds or "
+            "ISO-8601), or last= and a duration such as 30m, 12h or 7d"
+        )
+    if not 0 <= settings.kafka.dead_letter_alarm <= 1:
+        raise ConfigError(f"kafka.dead_letter_alarm is {settings.kafka.dead_letter_alarm}: a share, 0 to 1")
     judge = settings.judge
     if judge.theta is not None and not (judge.theta and all(0 < t <= 1 for t in judge.theta)):
         raise ConfigError("judge.theta must be a list of numbers in (0, 1], one a rank, the first usually 1")

@@ -4,6 +4,7 @@ import argparse
 from importlib.metadata import version
 
 from .options import (
+    consume,
     demo,
     evaluate,
     letters,
@@ -35,6 +36,18 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"streamrank {version('streamrank')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    for group in (demo, serve, simulate, validate, replay, evaluate, snapshots, reconcile, letters, state):
+    for group in (
+        demo,
+        serve,
+        consume,
+        simulate,
+        validate,
+        replay,
+        evaluate,
+        snapshots,
+        reconcile,
+        letters,
+        state,
+    ):
         group.add(commands)
     return parser

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from ..config import load_settings
+from ..errors import ConfigError
 from ..pipeline.checkpoint import Checkpoint
 from ..pipeline.flow import Flow
 from ..pipeline.memory import check_last
@@ -22,6 +23,12 @@ SHARD = "0"
 
 def replay(arguments: argparse.Namespace) -> int:
     """Learn from the logs, going on where the store stands."""
+    if bool(arguments.logs) == bool(arguments.kafka):
+        raise ConfigError("say what to replay: LOG files, or --kafka HOST:PORT with --topic")
+    if arguments.kafka:
+        from .topics import replay_topic  # the extra `kafka`
+
+        return replay_topic(arguments)
     if arguments.report:
         check_writable(arguments.report, "report")
     source = open_source(arguments.logs)

@@ -9,11 +9,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
 
+import msgspec
 import zstandard
 
+from ..config import load_settings
 from ..errors import ConfigError, MalformedEvent, SourceError
 from ..events.codec import Decoder, encode_msgpack, pack
-from ..events.types import Ranking
+from ..events.types import ItemMetadata, Ranking
 from ..simulation import Settings, Simulator
 from ..sources.file import write_frame
 from .output import print_json, say
@@ -24,6 +26,8 @@ LATE_SPAN_MS = 8 * 3_600_000
 
 def simulate(arguments: argparse.Namespace) -> int:
     """Write the log, and the truth beside it."""
+    if (arguments.out is None) == (arguments.kafka is None):
+        raise ConfigError("say where it goes: --out FILE, or --kafka HOST:PORT with --topic")
     if arguments.json and arguments.out == "-":
         raise ConfigError("--json goes with a file: with --out - standard output is the log itself")
     gap_ms = 2_000
@@ -45,6 +49,21 @@ def simulate(arguments: argparse.Namespace) -> int:
     simulator = Simulator(settings)
     packed = arguments.format == "msgpack"
     decoder = Decoder()
+    if arguments.kafka:
+        from ..sources.kafka import produce  # the extra `kafka`
+
+        kafka = load_settings().kafka
+        topic = arguments.topic or kafka.topic or "streamrank.events"
+        records = (_packed(record, decoder) if packed else record for record in simulator.records())
+        sent = produce(
+            msgspec.structs.replace(kafka, servers=arguments.kafka),
+            topic,
+            ((_key(record, decoder), record) for record in records),
+            rate=arguments.rate,
+        )
+        result: dict[str, object] = {"topic": topic, "records": sent, **simulator.counts}
+        _tell(arguments, result)
+        return 0
     with _writing(arguments.out) as out:
         for record in simulator.records():
             out.write(write_frame(_packed(record, decoder)) if packed else record + b"\n")
@@ -53,11 +72,23 @@ def simulate(arguments: argparse.Namespace) -> int:
         with _writing(truth) as out:
             out.writelines(record + b"\n" for record in simulator.truth_records())
     result = {"out": arguments.out, "truth": None if truth == "none" else truth, **simulator.counts}
+    _tell(arguments, result)
+    return 0
+
+
+def _tell(arguments: argparse.Namespace, result: dict[str, object]) -> None:
     if arguments.json:
         print_json(result)
     else:
         say("  ".join(f"{name} {value}" for name, value in result.items()))
-    return 0
+
+
+def _key(record: bytes, decoder: Decoder) -> bytes | None:
+    """The user, whose rankings and clicks stay together; None for an item's metadata: all need to know it."""
+    event = decoder.decode(record)[0]
+    if isinstance(event, ItemMetadata):
+        return None
+    return (getattr(event, "user", None) or "").encode()
 
 
 def _packed(record: bytes, decoder: Decoder) -> bytes:

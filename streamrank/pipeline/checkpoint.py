@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
-from ..state.base import Store
+from ..state.base import DeadLetter, Store
 from .flow import Flow
 from .inventory import Budget
 from .memory import changes, check_config, check_source, restore
@@ -16,8 +16,8 @@ class Checkpoint:
     Opening: (1) check that settings and source are those of the stored state; (2) acquire the shard, which
     fences off any earlier owner; (3) load its state into the flow: the store, not the source, says where to
     go on. Committing: (4) learn what is judged; (5) collect what changed; (6) write it with the offset and
-    the dead letters in one transaction; (7) take a snapshot of the store, if one is due. After an error in
-    (4) to (6) memory is void: open again.
+    the dead letters in one transaction (`post` takes letters elsewhere, before it); (7) take a snapshot of
+    the store, if one is due. After an error in (4) to (6) memory is void: open again.
     """
 
     def __init__(
@@ -28,17 +28,21 @@ class Checkpoint:
         shard: str = "0",
         source: str = "",
         adopt_config: bool = False,
+        generation: int = 0,
+        owner: str = "",
+        post: Callable[[Sequence[DeadLetter]], None] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store, self.flow, self.shard = store, flow, shard
         self._now = now
+        self._post = post
         self.seconds = 0.0  # spent committing
         self._seconds = flow.settings.commit_ms / 1000
         entries, _ = store.read(shard)
         if not adopt_config:
             check_config(flow, entries)
         check_source(source, entries)  # (1)
-        self.epoch = store.acquire(shard)  # (2)
+        self.epoch = store.acquire(shard, generation=generation, owner=owner)  # (2)
         entries, self._start = store.read(shard)
         restore(flow, entries, self._start)  # (3)
         limit = flow.settings.max_state_mb
@@ -69,6 +73,9 @@ class Checkpoint:
         writes = changes(flow)  # (5)
         if self._budget:
             self._budget.check(writes)
+        if self._post and flow.letters:  # before the offset goes past them: twice at most, never not at all
+            self._post(flow.letters)
+            flow.letters = []
         self.store.commit(
             self.shard,
             self.epoch,

@@ -94,6 +94,11 @@ class Flow:
         if len(self._builder) >= MICRO_BATCH:
             self.learn()
 
+    def skip(self, offset: int) -> None:
+        """Go past a record without a value (a tombstone): a key is gone, there is nothing to learn."""
+        self.counts["tombstones"] += 1
+        self.offset, self.last_value = offset + 1, b""
+
     def learn(self) -> None:
         """Each model scores what was judged, then learns it."""
         if len(self._builder):

@@ -3,6 +3,7 @@
 from typing import Any
 
 from .common import add_config, add_json, add_store, command, whole
+from .consume import add_kafka
 
 
 def add(commands: Any) -> None:
@@ -13,14 +14,16 @@ def add(commands: Any) -> None:
         "replay:replay",
         "learn from logs exactly as live; running it again goes on where it stopped",
         "replay log.jsonl --store sqlite:///s.db --json",
+        "replay --kafka localhost:9092 --topic streamrank.events --store memory:// --json",
         "replay items.jsonl.gz events.jsonl.gz --config streamrank.toml --report out.html",
     )
     parser.add_argument(
         "logs",
-        nargs="+",
+        nargs="*",
         metavar="LOG",
         help="JSON lines, msgpack, LETOR/svmlight, ratings or Parquet; .gz and .zst too; several are one log",
     )
+    add_kafka(parser)
     add_config(parser)
     add_store(parser)
     parser.add_argument(

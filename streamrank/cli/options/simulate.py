@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .common import add_json, command, filled, share, whole
+from .common import above_zero, add_json, command, filled, share, whole
+from .consume import add_kafka
 
 # as in streamrank.simulation, which needs numpy: help is to come at once, so it is not imported here
 CLICK_MODELS = ("pbm", "cascade", "perfect", "navigational", "informational")
@@ -18,17 +19,19 @@ def add(commands: Any) -> None:
         "write a realistic click log, in Metarank's event format, with known truth",
         "simulate --events 20000 --seed 7 --out log.jsonl",
         "simulate --malformed 0.01 --duplicates 0.02 --late 0.02 --drift-at 0.5 --out log.jsonl.gz",
+        "simulate --events 50000 --kafka localhost:9092 --topic streamrank.events --rate 500",
         "simulate --events 50000 --numeric-features 46 --format msgpack --out packed.msgpack",
     )
     parser.add_argument("--events", type=whole(1), default=20_000, help="lines in all (default: 20000)")
     parser.add_argument("--seed", type=whole(0), default=7, help="same seed, same bytes (default: 7)")
     parser.add_argument(
         "--out",
-        required=True,
         type=filled,
         metavar="FILE",
         help="written aside (FILE.part), then renamed; - for standard output; .gz and .zst compress",
     )
+    add_kafka(parser)
+    parser.add_argument("--rate", type=above_zero, metavar="N", help="with --kafka: events a second")
     parser.add_argument("--format", choices=["jsonl", "msgpack"], default="jsonl", help="default: jsonl")
     parser.add_argument(
         "--click-model",

@@ -1,0 +1,1 @@
+"""Processes that read a topic: settings read, pieces wired, run; no logic."""

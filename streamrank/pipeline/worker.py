@@ -1,0 +1,207 @@
+"""One member of the group: several partitions, each its own shard, learnt exactly once.
+
+The protocol; the numbers stand in the code, and `at` is called with each of them:
+
+1. Callbacks only note what was assigned and revoked; what is new is paused.
+2. For each partition assigned: (2a) acquire the shard under the group's generation, which fences off its
+   earlier owner, and load it; (2b) seek to the stored offset and resume.
+3. (3a) Poll; (3b) decode, dedup, join, judge, score, learn, in memory.
+4. After enough events or time: (4a) dead letters are delivered, then state, offset, joins, ids and counters
+   are written in one transaction that checks owner and offset; (4b) it was made.
+5. For displays of lag only, the offset is committed to Kafka.
+6. Revoked, or told to stop: (6a) commit what is in hand, (6b) let go.
+
+On any doubt (a fence, another offset, a store that is away) memory is dropped and the shard opened again: the
+store is the truth. Meanwhile its partition is paused and the others go on.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..config import Settings
+from ..errors import Fenced, OffsetMismatch, StateLost, StoreDown, StoreError, StoreFull, StoreReadOnly
+from ..sources.kafka import DeadLetters, Topic
+from ..state.base import Store
+from .shard import Shard
+
+POLL_MS = 200
+RETRY_S = 0.5  # between tries to open a shard again
+PASSING = (Fenced, OffsetMismatch, StoreDown, StoreFull, StoreReadOnly)
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Reads its share of a topic until it is told to stop.
+
+    Parameters
+    ----------
+    at
+        Called at every numbered step: where a test interrupts.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        topic: Topic,
+        *,
+        group: str,
+        letters: DeadLetters | None = None,
+        at: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.settings, self.store, self.topic, self.at = settings, store, topic, at
+        self.owner = f"{group}@{socket.gethostname()}:{os.getpid()}"
+        self.shards: dict[int, Shard] = {}
+        self.counts: Counter[str] = Counter()  # of this process: records, commits, reopened, rejected
+        self._letters = letters
+        self._closed: dict[int, tuple[float, float]] = {}  # partition -> when to try again, since when
+        self._known: dict[int, int] = {}  # how far each was learnt, as this process knows
+        self._joined = False
+        self._active = time.monotonic()
+
+    def run(
+        self,
+        stopped: Callable[[], bool],
+        *,
+        until_idle_s: float | None = None,
+        watch: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Go on until `stopped`, or until nothing has come for so long; then commit and let go."""
+        while not stopped():
+            found = self.topic.poll(POLL_MS)
+            self.at("3a")
+            self._follow_changes()
+            for partition in [p for p, (due, _) in self._closed.items() if time.monotonic() >= due]:
+                self._open(partition)
+            for partition, messages in found.items():
+                self._take(partition, messages)
+            self._commit_due()
+            watch()
+            if until_idle_s is not None and self._idle(until_idle_s):
+                break
+        for partition in list(self.shards):
+            self._release(partition)
+
+    def lag(self) -> int:
+        """Records of its partitions that are not learnt yet."""
+        return sum(max(self.topic.bounds(p).end - shard.flow.offset, 0) for p, shard in self.shards.items())
+
+    def _follow_changes(self) -> None:
+        for what, partitions in self.topic.changes():
+            self.at("1")
+            for partition in partitions:
+                if partition in self.shards:
+                    self._release(partition)
+                self._closed.pop(partition, None)
+            if what == "assigned":
+                self._joined = True
+                mine = self.topic.assigned()
+                self._closed |= {p: (0.0, time.monotonic()) for p in partitions if p in mine}
+        self._closed = {p: when for p, when in self._closed.items() if p in self.topic.assigned()}
+
+    def _open(self, partition: int) -> None:
+        _, since = self._closed[partition]
+        post = partial(self._letters.send, self.topic.name, partition) if self._letters else None
+        known = self._known.get(partition) or self.topic.shown(partition)
+        try:
+            shard = Shard(
+                self.store, self.settings, self.topic, partition,
+                generation=self.topic.generation, owner=self.owner, known=known, post=post,
+            )  # fmt: skip
+        except PASSING as error:  # not now; a refused generation: the group tells by the next polls
+            if (time.monotonic() - since) * 1000 > self.settings.kafka.give_up_ms:
+                raise
+            log.warning("%s[%d] cannot be opened yet: %s", self.topic.name, partition, error)
+            self._closed[partition] = time.monotonic() + RETRY_S, since
+            return
+        self.at("2a")
+        if partition not in self.topic.assigned():
+            return
+        self.shards[partition] = shard
+        self.topic.resume(partition, shard.position)
+        del self._closed[partition]
+        self._known[partition] = shard.flow.offset
+        log.info("%s: opened at offset %d, epoch %d", shard.name, shard.flow.offset, shard.checkpoint.epoch)
+        self.at("2b")
+
+    def _take(self, partition: int, messages: list[Any]) -> None:
+        shard = self.shards.get(partition)
+        if shard is None:
+            return
+        if not messages:  # out of range: opening says why
+            self._drop(partition)
+            return
+        self._active = time.monotonic()
+        before = shard.flow.counts["rejected"]
+        shard.take(messages)
+        self.counts["records"] += len(messages)
+        self.counts["rejected"] += shard.flow.counts["rejected"] - before
+        self.at("3b")
+
+    def _commit_due(self) -> None:
+        moved = {}
+        for partition, shard in list(self.shards.items()):
+            try:
+                if self._commit(shard, whether=shard.checkpoint.maybe_commit):
+                    moved[partition] = shard.flow.offset
+            except PASSING as error:
+                log.warning("%s: not committed, opened again: %s", shard.name, error)
+                self._drop(partition)
+        if moved:
+            self._show(moved)
+
+    def _commit(self, shard: Shard, whether: Callable[[], bool]) -> bool:
+        self.at("4a")
+        made = whether()
+        if made:
+            self.at("4b")
+            self.counts["commits"] += 1
+            self._known[shard.partition] = shard.flow.offset
+            self._alarm(shard)
+        return made
+
+    def _show(self, offsets: dict[int, int]) -> None:
+        try:
+            self.topic.show(offsets)
+        except Exception as error:  # whatever it is, nothing depends on it
+            log.debug("offsets are not shown in Kafka: %s", error)
+        self.at("5")
+
+    def _alarm(self, shard: Shard) -> None:
+        events, rejected = self.counts["records"], self.counts["rejected"]
+        if events >= 100 and rejected > self.settings.kafka.dead_letter_alarm * events:
+            log.error("%s: %d of %d records refused: see streamrank dlq list", shard.name, rejected, events)
+            self.counts["alarms"] += 1
+
+    def _release(self, partition: int) -> None:
+        shard = self.shards.pop(partition)
+        self.at("6a")
+        try:
+            shard.checkpoint.commit()
+            self._known[partition] = shard.flow.offset
+            self._show({partition: shard.flow.offset})
+        except StateLost:
+            raise
+        except StoreError as error:  # what was not committed is learnt again by the next owner
+            log.warning("%s: let go without a last commit: %s", shard.name, error)
+        self.at("6b")
+
+    def _drop(self, partition: int) -> None:
+        del self.shards[partition]
+        self.counts["reopened"] += 1
+        if partition in self.topic.assigned():
+            self.topic.pause(partition)
+            self._closed[partition] = 0.0, time.monotonic()
+
+    def _idle(self, seconds: float) -> bool:
+        if not self._joined or self._closed or time.monotonic() - self._active < seconds:
+            return False
+        self._active = time.monotonic()  # asked again after as long, if something is still to come
+        return all(self.topic.position(p) >= self.topic.bounds(p).end for p in self.shards)
