@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .learners.basis import GaussianBasis
     from .learners.egdm import EGDM
     from .learners.lambdarank import LambdaRank
+    from .learners.latent import RoBiRankMF
     from .learners.listmle import ListMLE
     from .learners.listnet import ListNet
     from .learners.neuralndcg import NeuralNDCG
@@ -42,6 +43,7 @@ __all__ = [
     "RankRLS",
     "Ranker",
     "RecallAt",
+    "RoBiRankMF",
     "Settings",
     "load_settings",
     "open_store",
@@ -58,6 +60,7 @@ _HOMES = {
     "learners.listmle": ("ListMLE",),
     "learners.listnet": ("ListNet",),
     "learners.neuralndcg": ("NeuralNDCG",),
+    "learners.latent": ("RoBiRankMF",),
     "learners.ranknet": ("RankNet",),
     "learners.rankrls": ("RankRLS",),
     "learners.regression": ("LinearRegressionRanker",),

@@ -1,0 +1,85 @@
+"""Ids to rows of a table of bounded size."""
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..features.batch import Ints
+
+BLOCK = 4096  # ids an entry of state
+
+
+class Rows:
+    """Each id has a row, counted up; when `limit` are taken, the sixteenth that was used longest ago goes.
+
+    Evicting many at once costs little an id. Free rows are taken again, the lowest first.
+
+    >>> rows = Rows(limit=2)
+    >>> rows.take("a"), rows.take("b"), rows.find("c"), rows.is_full
+    (0, 1, -1, True)
+    >>> rows.evict(np.array([7, 3])), rows.take("c")
+    (array([1]), 1)
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.ids: list[Hashable | None] = []
+        self._row: dict[Hashable, int] = {}
+        self._free: list[int] = []  # highest first
+        self._dirty: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next new id needs room."""
+        return len(self._row) >= self.limit
+
+    def find(self, key: Hashable) -> int:
+        """The row of an id, -1 if it has none."""
+        return self._row.get(key, -1)
+
+    def take(self, key: Hashable) -> int:
+        """Give a new id its row."""
+        if self._free:
+            row = self._free.pop()
+            self.ids[row] = key
+        else:
+            row = len(self.ids)
+            self.ids.append(key)
+        self._row[key] = row
+        self._dirty.add(row // BLOCK)
+        return row
+
+    def evict(self, last: Ints) -> Ints:
+        """Free the rows used longest ago by `last`, one a row; returns them."""
+        used = np.array(sorted(self._row.values()), dtype=np.int64)
+        gone = used[np.argsort(last[used], kind="stable")[: -(-self.limit // 16)]]
+        for row in gone.tolist():
+            del self._row[self.ids[row]]
+            self.ids[row] = None
+            self._dirty.add(row // BLOCK)
+        self._free = sorted([*self._free, *gone.tolist()], reverse=True)
+        return gone
+
+    def to_state(self, name: str) -> dict[str, Any]:
+        """`name/k` holds the ids of rows 4096 k and on, None for a free one."""
+        return {
+            f"{name}/{k}": self.ids[k * BLOCK : (k + 1) * BLOCK] for k in range(-(-len(self.ids) // BLOCK))
+        }
+
+    def from_state(self, name: str, state: Mapping[str, Any]) -> None:
+        """Take up what `to_state` gave."""
+        blocks = sorted(int(key.removeprefix(name + "/")) for key in state if key.startswith(name + "/"))
+        self.ids = [key for k in blocks for key in state[f"{name}/{k}"]]
+        self._row = {key: row for row, key in enumerate(self.ids) if key is not None}
+        self._free = [row for row in range(len(self.ids) - 1, -1, -1) if self.ids[row] is None]
+        self._dirty = set()
+
+    def dirty(self, name: str) -> dict[str, None]:
+        """The entries that changed since the last call."""
+        changed = dict.fromkeys(f"{name}/{k}" for k in sorted(self._dirty))
+        self._dirty = set()
+        return changed
