@@ -3,9 +3,18 @@
 import platform
 import sys
 
-from . import egdm, quality, redis, replay, solvers
+from . import blocks, egdm, paper, quality, redis, replay, solvers, warmstart
 
-BENCHES = {"egdm": egdm, "replay": replay, "solvers": solvers, "redis": redis, "quality": quality}
+BENCHES = {
+    "egdm": egdm,
+    "replay": replay,
+    "solvers": solvers,
+    "blocks": blocks,
+    "warmstart": warmstart,
+    "paper": paper,
+    "redis": redis,
+    "quality": quality,
+}
 
 names = sys.argv[1:] or list(BENCHES)
 if unknown := set(names) - set(BENCHES):
