@@ -1,7 +1,7 @@
 """Learners by the name a config gives them."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ConfigError
@@ -27,6 +27,22 @@ LEARNERS: dict[str, type[Ranker]] = {
 }
 
 
+def parameters(learner: type[Any]) -> list[str]:
+    """What a learner is made with.
+
+    >>> parameters(LEARNERS["regression"])[:2]
+    ['solver', 'lam']
+    """
+    return [name for name in inspect.signature(learner.__init__).parameters if name != "self"]
+
+
+def refuse_unknown(name: str, params: Iterable[str], known: Sequence[str]) -> None:
+    """`ConfigError` for the first parameter that the learner `name` does not have."""
+    for param in params:
+        if param not in known:
+            raise ConfigError(f"{name} has no parameter {param!r}; it has: {', '.join(known)}")
+
+
 def build(name: str, params: Mapping[str, Any]) -> Ranker:
     """A learner with its parameters, or `ConfigError` that says which there are.
 
@@ -35,11 +51,7 @@ def build(name: str, params: Mapping[str, Any]) -> Ranker:
     """
     if name not in LEARNERS:
         raise ConfigError(f"there is no learner {name!r}; choose one of: {', '.join(sorted(LEARNERS))}")
-    known = inspect.signature(LEARNERS[name].__init__).parameters
-    for param in params:
-        if param not in known:
-            names = ", ".join(key for key in known if key != "self")
-            raise ConfigError(f"{name} has no parameter {param!r}; it has: {names}")
+    refuse_unknown(name, params, parameters(LEARNERS[name]))
     try:
         return LEARNERS[name](**params)
     except TypeError as error:

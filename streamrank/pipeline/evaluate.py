@@ -15,13 +15,13 @@ from ..kernels.statistics import score
 from ..learners.base import Ranker
 from ..learners.closedform import Solution
 from ..learners.rankrls import GRID, RankRLS
-from ..learners.registry import LEARNERS, build
+from ..learners.registry import LEARNERS, build, parameters, refuse_unknown
 from ..learners.regression import LinearRegressionRanker
 from ..metrics.functions import average_precision, ndcg, pairwise_error
 from ..sources.dataset import Dataset
 from ..sources.letor import read_letor
 from ..sources.parquet import PARQUET_ENDINGS, read_parquet_lists
-from .rbf import RBF, in_front
+from .rbf import BASIS, RBF, in_front
 
 CUTS = (1, 3, 5, 10)
 BATCH = "rankrls"
@@ -55,8 +55,10 @@ def evaluate(
     behind a Gaussian basis. A streaming learner is shown to `look` after as many lists as `looks` say (behind
     a basis it knows the columns of that); where those fall changes nothing, and their time does not count.
     """
+    _refuse_untaught(train)
     began = time.perf_counter()
     if learner == RBF:
+        refuse_unknown(RBF, params, [*BASIS, *parameters(LinearRegressionRanker)])
         front = in_front(train, test, valid, params, seed)
         task: dict[str, Any] = {"passes": passes, "seed": seed, "looks": looks, "look": look}
         took = time.perf_counter() - began
@@ -101,16 +103,36 @@ def evaluate(
     }
 
 
+def _refuse_untaught(train: Dataset) -> None:
+    """`ConfigError` for lists from which no learner can learn an order."""
+    if not train.n_lists:
+        raise ConfigError("there are no lists to learn from: the files of --train are empty")
+    if not np.isfinite(train.data).all():
+        row = int(np.searchsorted(train.indptr, np.argmin(np.isfinite(train.data)), side="right")) - 1
+        raise ConfigError(
+            f"row {row + 1} of the lists to learn from holds NaN or infinity: leave it out, or give the "
+            "value a number"
+        )
+    if all(np.ptp(train.y[first:end]) == 0.0 for first, end in pairwise(train.lists)):
+        raise ConfigError("the labels are constant in every list to learn from: there is nothing to rank")
+
+
 def _in_batch(
     train: Dataset, valid: Dataset | None, test: Dataset, params: Mapping[str, Any], n_columns: int
 ) -> tuple[dict[str, Any], int, Floats]:
+    refuse_unknown(BATCH, params, parameters(RankRLS))
     known = dict(params)
     if "lam" not in known and valid is not None:
         known["lam"] = GRID
     try:
         model = RankRLS(**known)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"rankrls cannot take {known}: {error}") from None
+        raise ConfigError(f"rankrls cannot take {dict(params)}: {error}") from None
+    if valid is None and (model.method != "tikhonov" or np.size(model.lam) > 1):
+        raise ConfigError(
+            f"rankrls with method {model.method!r} and lam {model.lam} chooses on lists held out: "
+            "give them by --valid FILE"
+        )
     held_out = None if valid is None else (_matrix(valid, n_columns), valid.y, _queries(valid))
     try:
         model.fit(_matrix(train, n_columns), train.y, _queries(train), valid=held_out)

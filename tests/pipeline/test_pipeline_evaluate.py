@@ -84,16 +84,38 @@ def test_the_command_prints_one_json_object(files, capsys):
 def test_wrong_names_are_refused_with_what_there_is(files, capsys):
     train, _, test = files
     data = read_lists([train])
-    with pytest.raises(ConfigError, match="egdm, ranknet, rankrls"):
+    with pytest.raises(ConfigError, match=r"choose one of: .*egdm, .*ranknet, rankrls"):
         evaluate(data, data, learner="lambdamart", params={})
     with pytest.raises(ConfigError, match="rate"):
         evaluate(data, data, learner="ranknet", params={"speed": 1})
     with pytest.raises(ConfigError, match="speed"):
         evaluate(data, data, learner="rankrls", params={"speed": 1})
+    with pytest.raises(ConfigError, match="rankrls has no parameter 'metod'; it has: lam, method, solver"):
+        evaluate(data, data, learner="rankrls", params={"metod": "hybrid"}, valid=data)
+    with pytest.raises(ConfigError, match="rbf has no parameter 'centers'; it has: centres"):
+        evaluate(data, data, learner="rbf", params={"centers": 10})
+    with pytest.raises(ConfigError, match="--valid FILE"):
+        evaluate(data, data, learner="rankrls", params={"method": "hybrid"})
     with pytest.raises(SourceError, match="mixed"):
         read_lists([train, "x.parquet"])
     assert main(["evaluate", "--train", train, "--test", test, "--learner", "egdm", "--set", "lam"]) == 2
     assert "name=value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("", "no lists to learn from"),
+        ("1 qid:1 1:2\n0 qid:1 1:nan\n", "row 2 of the lists to learn from holds NaN"),
+        ("1 qid:1 1:2\n1 qid:1 1:3\n0 qid:2 1:3\n", "constant in every list"),
+    ],
+)
+@pytest.mark.parametrize("learner", ["egdm", "ranknet", "rankrls", "rbf"])
+def test_what_teaches_nothing_is_refused_whoever_should_learn(files, tmp_path, capsys, rows, said, learner):
+    path = tmp_path / "rows.svmlight"
+    path.write_text(rows)
+    assert main(["evaluate", "--train", str(path), "--test", files[2], "--learner", learner]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_on_mq2008_one_pass_reaches_the_known_quality(public_data):
