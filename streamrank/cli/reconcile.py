@@ -5,11 +5,13 @@ import argparse
 from ..pipeline import reconcile as pipeline
 from ..pipeline.swap import roll_back
 from ..sources import open_source
-from .output import existing_store, print_json, print_table, progress, say, settings_of
+from .output import check_writable, existing_store, print_json, print_table, progress, say, settings_of
 
 
 def reconcile(arguments: argparse.Namespace) -> int:
     """Measure the drift, and swap if it pays."""
+    if arguments.report:
+        check_writable(arguments.report, "report")
     source = open_source(arguments.data)
     with existing_store(arguments.store) as store:
         settings = settings_of(store, arguments.shard, arguments.config)
@@ -24,6 +26,10 @@ def reconcile(arguments: argparse.Namespace) -> int:
                 taken=lambda done, total: update(f"{done} of {total} records"),
                 watch=lambda step, error: update(f"step {step}, validation error {error:.4f}"),
             )
+    if arguments.report:
+        from ..pipeline.drift import write_drift  # plotly takes half a second to load
+
+        write_drift(arguments.report, result)
     if arguments.json:
         print_json(result)
     else:

@@ -125,7 +125,7 @@ def reconcile(
         "already": made,
         "validation": {
             "lambdas": best.lambdas.tolist(),
-            "best": np.nanmin(best.errors, axis=1).tolist(),
+            "errors": best.errors.tolist(),  # a row a step; tikhonov: one row
         },
         "seconds": time.perf_counter() - began,
     }

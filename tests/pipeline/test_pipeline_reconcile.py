@@ -237,5 +237,8 @@ def test_the_commands(tmp_path, capsys, monkeypatch):
     assert main(["rollback", "--store", "sqlite:///s.db"]) == 0
     assert "slow@" in capsys.readouterr().out
     assert main(["rollback", "--store", "sqlite:///s.db", "--json"]) == 1
-    assert main(command) == 0
+    assert main([*command, "--report", "drift.html"]) == 0
+    page = (tmp_path / "drift.html").read_text()
+    assert page.count("plotly-graph-div") >= 1
+    assert f"{report['drift']['cosine']:.4f}" in page
     assert "pairwise_error_online" in capsys.readouterr().out

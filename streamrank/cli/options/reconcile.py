@@ -34,6 +34,7 @@ def add(commands: Any) -> None:
         help="tikhonov: solve to the end, lambda by validation. early: no lambda, stop by validation. hybrid "
         "(default): both at once, from one Krylov run",
     )
+    parser.add_argument("--report", metavar="FILE", help="write an HTML page with the validation curves")
     add_json(parser)
     parser = command(
         commands,
