@@ -89,7 +89,7 @@ def dask(path: Path) -> None:
     b = here.rhs()
 
     def solved(operator: Any, **options: Any) -> Floats:
-        return cg(lambda p: operator(p) + p, b, rtol=1e-11, **options).x
+        return cg(lambda p: operator(p) + 100.0 * p, b, rtol=1e-11, **options).x
 
     w = solved(here)
     with dask_client("local", 2) as client:
