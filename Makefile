@@ -36,6 +36,7 @@ servers: setup servers-installed
 
 servers-installed:
 	@scripts/install-redis
+	@scripts/install-chromium
 
 clean:
 	rm -rf .venv build *.egg-info streamrank-demo

@@ -1,0 +1,188 @@
+// The page: asks /live once a second and draws what it says; ranks and clicks by the public interface.
+
+const at = (id) => document.getElementById(id);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const points = [];
+let version = "";
+
+function headers() {
+  const token = at("token").value;
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
+async function ask(path, options = {}) {
+  const answer = await fetch(path, { ...options, headers: headers() });
+  if (!answer.ok) throw new Error((await answer.json()).error ?? "events were refused");
+  return answer;
+}
+
+const post = async (path, body) => (await ask(path, { method: "POST", body: JSON.stringify(body) })).json();
+
+// -- charts ---------------------------------------------------------------------------------------------------
+
+function draw(id, traces, axes = {}) {
+  const style = getComputedStyle(document.documentElement);
+  const ink = style.getPropertyValue("--soft").trim(), line = style.getPropertyValue("--line").trim();
+  const axis = { gridcolor: line, zerolinecolor: line, automargin: true };
+  const layout = {
+    margin: { l: 8, r: 8, t: 8, b: 8 }, paper_bgcolor: "transparent", plot_bgcolor: "transparent",
+    font: { color: ink, size: 12 }, legend: { orientation: "h", y: -0.2 }, showlegend: true,
+    xaxis: { ...axis, type: "date" }, yaxis: { ...axis, rangemode: "tozero", ...axes.left },
+  };
+  if (axes.right) layout.yaxis2 = { ...axis, rangemode: "tozero", overlaying: "y", side: "right", showgrid: false, ...axes.right };
+  Plotly.react(id, traces, layout, { displayModeBar: false, responsive: true });
+}
+
+function trace(name, value, more = {}) {
+  return { name, mode: "lines", x: points.map((p) => new Date(1000 * p.time)), y: points.map(value), ...more };
+}
+
+const total = (p) => p.events.events ?? 0;
+const rate = (value) => (p, k) => {
+  const before = points[k - 1];
+  return before ? Math.max(0, (value(p) - value(before)) / (p.time - before.time)) : null;
+};
+
+function charts(models) {
+  const quality = (name, metric) => (p) => p.models[name]?.quality[metric] ?? null;
+  draw("quality", models.map((name) => trace(name, quality(name, "ndcg@10"))), { left: { range: [0, 1] } });
+  draw("flow", [
+    trace("events/s", rate(total)),
+    trace("lag, ms", (p) => p.lag_ms, { yaxis: "y2", line: { dash: "dot" } }),
+  ], { right: {} });
+  const spectrum = (name, part) => (p) => p.models[name]?.spectrum?.[part] ?? null;
+  const first = models[0];
+  draw("spectrum", [
+    trace("condition", spectrum(first, "condition")),
+    trace("eta", spectrum(first, "eta"), { yaxis: "y2", line: { dash: "dot" } }),
+    trace("mu", spectrum(first, "mu"), { yaxis: "y2", line: { dash: "dash" } }),
+  ], { left: { type: "log", rangemode: "normal" }, right: {} });
+  draw("refused", ["rejected", "duplicates", "late"].map((fate) => trace(fate, (p) => p.events[fate] ?? 0)));
+}
+
+// -- tables ---------------------------------------------------------------------------------------------------
+
+function table(id, columns, rows) {
+  const make = (kind, cells) => {
+    const row = document.createElement("tr");
+    for (const cell of cells) {
+      const element = document.createElement(kind);
+      if (kind === "th") element.scope = "col";
+      element.textContent = typeof cell === "number" && !Number.isInteger(cell) ? cell.toPrecision(4) : cell ?? "–";
+      row.append(element);
+    }
+    return row;
+  };
+  at(id).replaceChildren(make("th", columns), ...rows.map((cells) => make("td", cells)));
+}
+
+function tables(now) {
+  table("models", ["model", "learner", "NDCG@10", "MRR", "on shuffled", "condition", "requests", "p50 ms", "p99 ms"],
+    Object.entries(now.models).map(([name, m]) => [name, m.learner, m.quality["ndcg@10"], m.quality.mrr,
+      m.quality["ndcg@10_shuffled"], m.spectrum?.condition, m.requests, m.p50_ms, m.p99_ms]));
+  const columns = ["offset", "epoch", "events", "judged", "rejected", "duplicates", "late"];
+  table("shards", ["shard", ...columns],
+    Object.entries(now.shards).map(([name, shard]) => [name, ...columns.map((column) => shard[column])]));
+}
+
+// -- keeping up -----------------------------------------------------------------------------------------------
+
+async function look() {
+  try {
+    const since = points.length ? points[points.length - 1].time : 0;
+    const { now, points: fresh } = await (await ask(`/live?since=${since}`)).json();
+    points.push(...fresh);
+    points.splice(0, Math.max(0, points.length - 900));
+    const models = Object.keys(now.models);
+    if (at("model").options.length !== models.length) {
+      at("model").replaceChildren(...models.map((name) => new Option(name, name)));
+    }
+    const state = now.degraded ? (now.degraded === true ? "nothing learnt yet" : `degraded: ${now.degraded}`)
+      : `learning; ${total(now)} events, version ${now.version}`;
+    if (at("state").textContent !== state) at("state").textContent = state;
+    at("state").classList.toggle("bad", typeof now.degraded === "string");
+    charts(models);
+    tables(now);
+  } catch (error) {
+    at("state").textContent = `no answer: ${error.message}`;
+    at("state").classList.add("bad");
+  }
+}
+
+// -- a ranking ------------------------------------------------------------------------------------------------
+
+function wanted() {
+  const items = at("items").value.split("\n").map((line) => line.trim().split(/\s+/)).filter((words) => words[0]);
+  return items.map(([id, ...features]) => ({
+    id,
+    fields: features.map((feature) => {
+      const [name, value] = feature.split("=");
+      return { name, value: value !== undefined && value !== "" && isFinite(value) ? Number(value) : value ?? true };
+    }),
+  }));
+}
+
+async function rank() {
+  const items = wanted();
+  const answer = await post(`/rank/${encodeURIComponent(at("model").value)}`, { items });
+  version = answer.model_version;
+  const byId = new Map(items.map((item) => [item.id, item]));
+  at("ranked").replaceChildren(...answer.items.map(({ item, score }) => {
+    const entry = document.createElement("li"), button = document.createElement("button");
+    const name = document.createElement("span"), value = document.createElement("span");
+    button.type = "button";
+    name.textContent = item;
+    value.textContent = score.toFixed(3);
+    button.append(name, value);
+    button.addEventListener("click", () => said(() => click(item, answer.items.map((one) => byId.get(one.item)))));
+    entry.append(button);
+    return entry;
+  }));
+}
+
+async function click(item, shown) {
+  const id = crypto.randomUUID(), timestamp = Date.now(), began = performance.now(), before = version;
+  const events = [
+    { event: "ranking", id, timestamp, items: shown },
+    { event: "interaction", id: `${id}-click`, timestamp: timestamp + 1, ranking: id, item, type: "click" },
+  ];
+  await post("/feedback", events);
+  while (version === before && performance.now() - began < 5000) {
+    await new Promise((done) => setTimeout(done, 20));
+    await rank();
+  }
+  at("said").textContent = version === before ? "accepted; it is not learnt yet"
+    : `learnt the click on ${item} in ${Math.round(performance.now() - began)} ms`;
+}
+
+async function said(what) {
+  try {
+    await what();
+  } catch (error) {
+    at("said").textContent = error.message;
+  }
+}
+
+at("try").addEventListener("submit", (event) => {
+  event.preventDefault();
+  said(rank);
+});
+
+at("snapshot").addEventListener("click", async () => {
+  try {
+    const file = await (await ask("/snapshot", { method: "POST" })).blob();
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(file);
+    link.download = "streamrank.safetensors";
+    link.click();
+    URL.revokeObjectURL(link.href);
+    at("kept").textContent = `${file.size} bytes`;
+  } catch (error) {
+    at("kept").textContent = error.message;
+  }
+});
+
+dark.addEventListener("change", look);
+at("token").addEventListener("change", look);
+await look();
+setInterval(look, 1000);
