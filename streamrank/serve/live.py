@@ -12,7 +12,7 @@ import numpy as np
 
 from ..config import Settings, load_settings
 from ..errors import ConfigError, StreamrankError
-from ..events.types import Ranking
+from ..events.types import Item, Ranking
 from ..features.batch import Batch, BatchBuilder
 from ..learners.base import Ranker
 from ..state import Store, open_store
@@ -126,7 +126,10 @@ class Live:
             before = self._served
             standings = {name: self._store.standing(name) for name in self._store.shards()}
             if before is None or standings != {name: s.standing for name, s in before.shards.items()}:
-                self._served = load(self._store, self.settings, before.shards if before else {})
+                served = load(self._store, self.settings, before.shards if before else {})
+                if before is None:
+                    _warm_up(served)
+                self._served = served
                 self.loaded_at = time.time()
             self.failure = ""
             return before is not self._served
@@ -168,6 +171,13 @@ class Live:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _warm_up(served: Served) -> None:
+    """Compile, or load, the kernels before the first request comes: that takes up to some seconds."""
+    batch = _batch(served, Ranking(id="-", timestamp=0, items=[Item("-")]))
+    for learner in served.learners.values():
+        learner.scores(batch)
 
 
 def _batch(served: Served, ranking: Ranking) -> Batch:

@@ -18,13 +18,13 @@ from ..pipeline.memory import check_config
 from ..state import open_store
 from ..state.snapshot import write_snapshot
 from ..state.values import decode
+from .bodies import parts
 from .feedback import FeedbackLog
 from .latency import Latencies
 from .live import Answer, Live
 from .worker import SHARD, Report, Worker
 
 MAX_POINTS = 900  # of the charts: a quarter of an hour, a second each
-_LINE = b" \t\r\n"
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -42,6 +42,7 @@ class Receipt(msgspec.Struct, frozen=True):
     rejected: list[Rejected]
     tookMillis: int  # noqa: N815  (Metarank's name)
     updated: int = 0
+    offset: int = 0  # once the shard `feedback` stands here, all of them are learnt
 
 
 class Service:
@@ -93,40 +94,27 @@ class Service:
                 lines.append(
                     part if b"\n" not in part and b"\r" not in part else msgspec.json.format(part, indent=-1)
                 )
+        end = self.log.end
         if lines:
             end = self.log.append(lines, self._learnt)
             self._waiting.append((end, time.monotonic()))
         self.received["accepted"] += len(lines)
         self.received["rejected"] += len(rejected)
         status = "ok" if not rejected else "partial" if lines else "rejected"
-        return Receipt(status, len(lines), rejected, round(1000 * (time.perf_counter() - began)))
+        took = round(1000 * (time.perf_counter() - began))
+        return Receipt(status, len(lines), rejected, took, offset=end)
 
     def _events(self, body: bytes) -> list[tuple[bytes, Any]]:
-        whole = body.strip(_LINE)
-        if not whole.startswith((b"{", b"[")) or whole.startswith(b"["):
-            return self._decoded(whole)
         found: list[tuple[bytes, Any]] = []
-        try:  # one object over several lines, as people paste it
-            msgspec.json.decode(whole, type=msgspec.Raw)
-            return self._decoded(whole)
-        except (msgspec.DecodeError, RecursionError):
-            pass
-        for line in whole.splitlines():
-            if line.strip(_LINE):
-                found += self._decoded(line)
+        for part in parts(body):
+            if part[:1] == b"{":
+                found.append((part, self._decoder.decode(part)[0]))
+            else:
+                what = "it is empty" if not part else f"it begins with {part[:10]!r}"
+                found.append(
+                    (part, MalformedEvent("not-json", what, fix="Send a JSON object for each event"))
+                )
         return found
-
-    def _decoded(self, record: bytes) -> list[tuple[bytes, Any]]:
-        events = self._decoder.decode(record)
-        if record[:1] > b"\x7f" or not record.lstrip(_LINE).startswith((b"{", b"[")):
-            refused = MalformedEvent(
-                "not-json", "the body is not JSON", fix="Send JSON lines, an array or an object"
-            )
-            return [(record, event if isinstance(event, MalformedEvent) else refused) for event in events]
-        parts = self._decoder.parts(record) if len(events) > 1 else [record]
-        if len(events) == 1 and not isinstance(events[0], MalformedEvent) and record.startswith(b"["):
-            parts = self._decoder.parts(record)
-        return list(zip(parts, events, strict=True))
 
     def _committed(self, report: Report) -> None:
         self._learnt = report.offset

@@ -93,6 +93,23 @@ def test_a_click_changes_the_order_within_a_second(client):
     assert sum(part["share"] for part in explained["features"]) == pytest.approx(explained["score"])
 
 
+def test_events_are_told_apart_however_they_are_strung_together(client):
+    two = [json.dumps({**GOOD, "id": name}) for name in ("ü{", 'b"}')]
+    for body in (
+        "\n".join(two),
+        "".join(two),
+        " ".join(two),
+        f"[{','.join(two)}]",
+        "\r\n\r\n".join(two) + "\n",
+    ):
+        receipt = client.post("/feedback", content=body).json()
+        assert (receipt["accepted"], receipt["rejected"]) == (2, []), body
+    cut = client.post("/feedback", content="".join(two) + two[0][:-3]).json()
+    assert (cut["accepted"], [r["index"] for r in cut["rejected"]]) == (2, [2])
+    for torn in ("[{}", "[" * 100_000, "{" * 10, '{"a":' * 100_000, f"{two[0]}\n[{two[1]}"):
+        assert client.post("/feedback", content=torn).json()["rejected"], torn[:20]
+
+
 def test_what_is_wrong_with_a_request_is_said(client):
     assert client.post("/rank/other", json=request("a")).status_code == 404
     bad = client.post("/rank/default", json={"items": [{"id": 7}]})

@@ -3,7 +3,6 @@
 const at = (id) => document.getElementById(id);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const points = [];
-let version = "";
 
 function headers() {
   const token = at("token").value;
@@ -125,7 +124,6 @@ function wanted() {
 async function rank() {
   const items = wanted();
   const answer = await post(`/rank/${encodeURIComponent(at("model").value)}`, { items });
-  version = answer.model_version;
   const byId = new Map(items.map((item) => [item.id, item]));
   at("ranked").replaceChildren(...answer.items.map(({ item, score }) => {
     const entry = document.createElement("li"), button = document.createElement("button");
@@ -141,18 +139,21 @@ async function rank() {
 }
 
 async function click(item, shown) {
-  const id = crypto.randomUUID(), timestamp = Date.now(), began = performance.now(), before = version;
+  const id = crypto.randomUUID(), timestamp = Date.now(), began = performance.now();
   const events = [
     { event: "ranking", id, timestamp, items: shown },
     { event: "interaction", id: `${id}-click`, timestamp: timestamp + 1, ranking: id, item, type: "click" },
   ];
-  await post("/feedback", events);
-  while (version === before && performance.now() - began < 5000) {
+  const { offset } = await post("/feedback", events);
+  let learnt = false;
+  while (!learnt && performance.now() - began < 5000) {
     await new Promise((done) => setTimeout(done, 20));
-    await rank();
+    const { now } = await (await ask("/live?since=inf")).json();
+    learnt = (now.shards.feedback?.offset ?? 0) >= offset;
   }
-  at("said").textContent = version === before ? "accepted; it is not learnt yet"
-    : `learnt the click on ${item} in ${Math.round(performance.now() - began)} ms`;
+  await rank();
+  at("said").textContent = learnt ? `learnt the click on ${item} in ${Math.round(performance.now() - began)} ms`
+    : "accepted; it is not learnt yet";
 }
 
 async function said(what) {
