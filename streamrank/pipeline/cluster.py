@@ -27,7 +27,11 @@ def dask_client(where: str, n_workers: int = 2) -> Iterator[Any]:
         address: Any = where
         if where == LOCAL:
             address = LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any free port: 8787 may be taken
             )
             stack.enter_context(address)
         try:

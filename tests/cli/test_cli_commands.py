@@ -209,6 +209,8 @@ def test_what_the_demo_shows_is_learning_a_fall_and_a_recovery():
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [
+        ("replay", 2, "LOG files, or --kafka"),
+        ("replay log.jsonl --kafka localhost:1", 2, "LOG files, or --kafka"),
         ("replay nowhere.jsonl --store sqlite:///s.db", 3, "nowhere.jsonl"),
         ("digest --store sqlite:///none.db", 4, "no store at sqlite:///none.db"),
         ("digest --store oracle://x", 2, "sqlite:///"),
@@ -227,7 +229,7 @@ def test_what_cannot_be_done_is_one_line_and_a_code(run, line, code, says):
     assert len(err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("line", ["", "rank", "replay", "simulate --events 0 --out x", "replay a --until x"])
+@pytest.mark.parametrize("line", ["", "rank", "simulate --events 0 --out x", "replay a --until x"])
 def test_wrong_usage_says_how_it_is_used(run, line):
     with pytest.raises(SystemExit) as error:
         run(line)

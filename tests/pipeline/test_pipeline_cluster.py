@@ -72,6 +72,11 @@ def test_a_killed_worker_is_survived(client, stored):
     assert (operator(v) == before).all()
 
 
+def test_two_clusters_of_one_machine_do_not_meet(client):
+    with dask_client("local", 1) as other:
+        assert other.submit(os.getpid).result() not in client.run(os.getpid).values()
+
+
 def test_a_cluster_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setattr(cluster, "_WAIT", 0.2)
     with pytest.raises(ConfigError, match="answers at tcp://127"), dask_client("tcp://127.0.0.1:9"):

@@ -220,4 +220,4 @@ def test_a_page_that_cannot_be_written_is_refused_before_anything_is_read(comman
 def test_rankrls_without_lists_to_choose_on_is_refused_in_one_line(command, capsys):
     line = "evaluate --train train.svmlight --test test.svmlight --learner rankrls --set method=hybrid"
     assert main(line.split()) == 2
-    assert "chooses by validation error" in capsys.readouterr().err
+    assert "give them by --valid FILE" in capsys.readouterr().err
