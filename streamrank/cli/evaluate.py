@@ -21,12 +21,18 @@ from ..pipeline.figures import (
     error_path,
 )
 from ..pipeline.rbf import RBF, in_front
+from ..pipeline.recommend import evaluate_interactions, rank_as_they_come
 from ..sources.dataset import Dataset
+from ..sources.ratings import read_interactions
 from .output import check_writable, print_json, print_table, progress
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
     """Train on one set of judged lists, test on another; draw how it went."""
+    if arguments.interactions:
+        return _evaluate_interactions(arguments)
+    if not arguments.train or not arguments.test:
+        raise ConfigError("evaluate needs --train and --test with judged lists, or --interactions")
     if arguments.plot:
         check_writable(arguments.plot, "figures")
     train, test = read_lists(arguments.train), read_lists(arguments.test)
@@ -62,6 +68,31 @@ def evaluate(arguments: argparse.Namespace) -> int:
         print_json(result)
     else:
         _print(arguments, result)
+    return 0
+
+
+def _evaluate_interactions(arguments: argparse.Namespace) -> int:
+    if arguments.train or arguments.test or arguments.valid or arguments.plot:
+        raise ConfigError("--interactions is split by --split: leave --train, --test, --valid, --plot out")
+    in_order = arguments.split == "prequential"
+    if in_order and arguments.passes > 1:
+        raise ConfigError("--split prequential takes each interaction once: leave --passes out")
+    data = read_interactions(arguments.interactions)
+    task: dict[str, Any] = {
+        "learner": arguments.learner,
+        "params": _params(arguments.set or []),
+        "seed": arguments.seed,
+    }
+    if in_order:
+        result = rank_as_they_come(data, **task)
+    else:
+        result = evaluate_interactions(data, passes=arguments.passes, how=arguments.split, **task)
+    if arguments.json:
+        print_json(result)
+    else:
+        plain = [(name, value) for name, value in result.items() if name != "test"]
+        print_table(f"{arguments.learner} on {', '.join(arguments.interactions)}", ["", ""], plain)
+        print_table("", ["measure", "test"], list(result["test"].items()))
     return 0
 
 

@@ -185,23 +185,27 @@ def learn_clicks(
 
 
 @pjit
-def ranks(factors: Factors, users: Ints, items: Ints, n_rows: int) -> Ints:
-    """Of each item for its user among all in use, counted from 0; ties count half of them, rounded down."""
-    U, V, item_last = factors.U, factors.V, factors.item_last
-    out = np.empty(len(users), np.int64)
-    d = U.shape[1]
-    for t in range(len(users)):
-        x, y = users[t], items[t]
-        f_y = 0.0
-        for j in range(d):
-            f_y += U[x, j] * V[y, j]
-        above, ties = 0, 0
-        for row in range(n_rows):
-            if row != y and item_last[row] >= 0:
-                f = 0.0
-                for j in range(d):
-                    f += U[x, j] * V[row, j]
-                above += f > f_y
-                ties += f == f_y
-        out[t] = above + ties // 2
-    return out
+def rank_of(V: Floats, item_last: Ints, taste: Floats, y: int, seen: Ints, n_rows: int) -> int:
+    """Of item y among all in use but `seen` for whom `taste` scores, from 0; half of the ties are above.
+
+    >>> V = np.array([[3.0], [2.0], [1.0], [1.0]])
+    >>> rank_of(V, np.zeros(4, np.int64), np.ones(1), 2, np.array([0]), 4)
+    1
+    """
+    d = V.shape[1]
+    out = np.zeros(n_rows, np.uint8)
+    for row in seen:
+        out[row] = 1
+    out[y] = 1
+    f_y = 0.0
+    for j in range(d):
+        f_y += taste[j] * V[y, j]
+    above, ties = 0, 0
+    for row in range(n_rows):
+        if not out[row] and item_last[row] >= 0:
+            f = 0.0
+            for j in range(d):
+                f += taste[j] * V[row, j]
+            above += f > f_y
+            ties += f == f_y
+    return above + ties // 2

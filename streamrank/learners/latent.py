@@ -7,12 +7,15 @@ from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 import river.reco.base
 
 from ..errors import ConfigError
 from ..features.batch import Floats, Ints
-from ..kernels.latent import BLOCK_BITS, BPR, ROBIRANK, Bytes, Factors, learn_clicks, ranks
+from ..kernels.latent import BLOCK_BITS, BPR, ROBIRANK, Bytes, Factors, learn_clicks, rank_of
 from .rows import Rows
+
+Ids = Sequence[Hashable] | npt.NDArray[Any]
 
 LOSSES = {"robirank": ROBIRANK, "bpr": BPR}
 NOISE = 0.1  # spread of new factors
@@ -141,34 +144,44 @@ class RoBiRankMF(river.reco.base.Ranker):
             values[rows < 0] = (V[used].mean(axis=0) * taste).sum() if used.any() else 0.0
         return values
 
+    def factors_of(self, users: Iterable[Hashable], items: Iterable[Hashable]) -> tuple[Floats, Floats]:
+        """Factors with the bias first, a row each: scores are U V'. Zero for an item that is not known."""
+        rows = np.array([self._items.find(item) for item in items], np.int64)
+        V = self._factors.V[rows]
+        V[rows < 0] = 0.0
+        return np.array([self._taste(user) for user in users]), V
+
     def _taste(self, user: Hashable) -> Floats:
         row = self._users.find(user)
         if row >= 0:
             taste: Floats = self._factors.U[row]
             return taste
-        nobody: Floats = np.eye(1, self.d + 1)[0]
-        return nobody
+        return self._nobody()
+
+    def _nobody(self) -> Floats:
+        biases: Floats = np.eye(1, self.d + 1)[0]
+        return biases
 
     # -- the array interface -------------------------------------------------------------------------------
 
-    def learn_batch(
-        self, users: Sequence[Hashable], items: Sequence[Hashable], y: Sequence[float] | None = None
-    ) -> None:
+    def learn_batch(self, users: Ids, items: Ids, y: Sequence[float] | None = None) -> None:
         """Learn many clicks in order, to the same bits as one at a time."""
         self._learn(users, items, y, None)
 
-    def prequential(
-        self, users: Sequence[Hashable], items: Sequence[Hashable], y: Sequence[float] | None = None
-    ) -> Ints:
-        """Rank each click's item among all in use, from 0, then learn it; -1 where user or item was new."""
+    def prequential(self, users: Ids, items: Ids, y: Sequence[float] | None = None) -> Ints:
+        """Rank each click's item among all in use, from 0, then learn it; -1 where the item was new.
+
+        Items that the same user clicked earlier in this call are left out. Who is new is served the biases.
+        """
         out = np.full(len(users), -1, np.int64)
+        self._had: dict[int, list[int]] = {}
         self._learn(users, items, y, out)
         return out
 
     def _learn(
         self,
-        users: Sequence[Hashable],
-        items: Sequence[Hashable],
+        users: Ids,
+        items: Ids,
         y: Sequence[float] | None,
         ranked: Ints | None,
     ) -> None:
@@ -204,9 +217,13 @@ class RoBiRankMF(river.reco.base.Ranker):
             self._step(rows, columns, weights[places], numbers, self._generator, 0, 1)
             return
         for k, place in enumerate(places):
-            one = slice(k, k + 1)
-            if self._factors.item_last[columns[k]] >= 0 and self._factors.user_last[rows[k]] >= 0:
-                ranked[place] = ranks(self._factors, rows[one], columns[one], int(self._standing[1]))[0]
+            one, had = slice(k, k + 1), self._had.setdefault(int(rows[k]), [])
+            f = self._factors
+            if f.item_last[columns[k]] >= 0:
+                taste = f.U[rows[k]] if f.user_last[rows[k]] >= 0 else self._nobody()
+                seen, n_rows = np.array(had, np.int64), int(self._standing[1])
+                ranked[place] = rank_of(f.V, f.item_last, taste, columns[k], seen, n_rows)
+            had.append(int(columns[k]))
             self._step(
                 rows[one], columns[one], weights[place : place + 1], numbers[one], self._generator, 0, 1
             )
@@ -225,8 +242,8 @@ class RoBiRankMF(river.reco.base.Ranker):
 
     def fit(
         self,
-        users: Sequence[Hashable],
-        items: Sequence[Hashable],
+        users: Ids,
+        items: Ids,
         passes: int = 1,
         workers: int = 1,
         threads: bool = True,
@@ -431,6 +448,6 @@ class RoBiRankMF(river.reco.base.Ranker):
         return {"check_emerging_features", "check_disappearing_features"}
 
 
-def _plain(ids: Sequence[Hashable]) -> Sequence[Hashable]:
+def _plain(ids: Ids) -> Sequence[Hashable]:
     """Python's own values: a numpy integer would be another id once it was stored."""
     return ids.tolist() if isinstance(ids, np.ndarray) else ids

@@ -19,13 +19,29 @@ def add(commands: Any) -> None:
         "--set centres=10 --set solver=closed",
         "evaluate --train S1.svmlight.gz --valid S3.svmlight.gz --test S4.svmlight.gz --learner rankrls "
         "--plot solvers.html",
+        "evaluate --interactions ratings.parquet --learner robirank-mf --passes 5 --split ratio:0.8 "
+        "--seed 3 --json",
     )
-    parser.add_argument("--train", nargs="+", required=True, metavar="FILE", help="LETOR/svmlight or Parquet")
-    parser.add_argument("--test", nargs="+", required=True, metavar="FILE", help="measured on these")
+    parser.add_argument("--train", nargs="+", metavar="FILE", help="LETOR/svmlight or Parquet")
+    parser.add_argument("--test", nargs="+", metavar="FILE", help="measured on these")
     parser.add_argument(
         "--valid", nargs="+", metavar="FILE", help="what rankrls, regression, rbf choose lambda on"
     )
     parser.add_argument("--learner", required=True, help="rankrls (batch), egdm, ranknet, regression, rbf")
+    parser.add_argument(
+        "--interactions",
+        nargs="+",
+        metavar="FILE",
+        help="instead of lists: who liked what (MovieLens-style text, Parquet), split by --split; learners "
+        "robirank-mf, bpr, popularity",
+    )
+    parser.add_argument(
+        "--split",
+        default="leave-last",
+        metavar="HOW",
+        help="of --interactions: leave-last (of each user), ratio:0.8 (random), time:0.8 (the earlier part "
+        "trains), or prequential (in time order, each ranked against all items before it is learnt)",
+    )
     parser.add_argument(
         "--set", action="append", metavar="NAME=VALUE", help="a parameter of the learner; may be repeated"
     )
