@@ -24,6 +24,7 @@ from ..pipeline.rbf import RBF, in_front
 from ..pipeline.recommend import evaluate_interactions, rank_as_they_come
 from ..sources.dataset import Dataset
 from ..sources.ratings import read_interactions
+from .online import serve_users
 from .output import check_writable, print_json, print_table, progress
 
 
@@ -38,6 +39,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
     train, test = read_lists(arguments.train), read_lists(arguments.test)
     valid = read_lists(arguments.valid) if arguments.valid else None
     params = _params(arguments.set or [])
+    if arguments.online:
+        return serve_users(arguments, train, valid or test, test, params)
     task: dict[str, Any] = {
         "valid": valid,
         "learner": arguments.learner,

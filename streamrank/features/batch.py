@@ -70,6 +70,10 @@ class Batch(NamedTuple):
             queries=self.queries[first:end],
         )
 
+    def taken(self, rows: Ints) -> "Rows":
+        """Some of its rows, in the order named: what was shown of a list."""
+        return Rows(len(rows), *take(self.indptr, self.indices, self.values, rows))
+
     @property
     def n_lists(self) -> int:
         """How many lists."""
@@ -182,6 +186,24 @@ class BatchBuilder:
 
 def _joined(parts: list[Any], dtype: type[np.generic]) -> AnyArray:
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+@jit
+def take(indptr: Ints, indices: Columns, values: Floats, rows: Ints) -> tuple[Columns, Floats, Ints]:
+    """Columns, values and row borders of some rows of a CSR matrix.
+
+    >>> take(np.array([0, 1, 3]), np.array([4, 4, 7], np.int32), np.array([0.5, 1.5, 2.5]), np.array([1, 0]))
+    (array([4, 7, 4], dtype=int32), array([1.5, 2.5, 0.5]), array([0, 2, 3]))
+    """
+    borders = np.zeros(len(rows) + 1, dtype=np.int64)
+    for k in range(len(rows)):
+        borders[k + 1] = borders[k] + indptr[rows[k] + 1] - indptr[rows[k]]
+    columns, taken = np.empty(borders[-1], dtype=np.int32), np.empty(borders[-1])
+    for k in range(len(rows)):
+        stored = slice(indptr[rows[k]], indptr[rows[k] + 1])
+        columns[borders[k] : borders[k + 1]] = indices[stored]
+        taken[borders[k] : borders[k + 1]] = values[stored]
+    return columns, taken, borders
 
 
 @jit

@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import river.base
@@ -29,6 +29,8 @@ class Ranker(river.base.MiniBatchRegressor):
     a dict's keys changes nothing; there is room for 2^26 names, later ones count nothing. A value of NaN is
     missing, as if its name were not there. Predicting changes nothing at all.
     """
+
+    explores: ClassVar[bool] = False  # whether `shown_order` samples, so that no ranking need be shuffled
 
     def __init__(self) -> None:
         # what is learnt stays private: it is reached through to_state
@@ -85,6 +87,14 @@ class Ranker(river.base.MiniBatchRegressor):
         What else was learnt (statistics, moments, step sizes) stays.
         """
         raise ConfigError(f"{type(self).__name__} cannot take {len(w)} weights: it has not one a column")
+
+    def shown_order(self, scores: Floats, draw: int) -> Ints:  # noqa: ARG002
+        """The order in which to show rows of these scores: best first, ties as they came.
+
+        A learner that explores samples one instead: a function of the scores and the number `draw`, which is
+        to be another for each ranking. Asking changes nothing.
+        """
+        return np.argsort(-scores, kind="stable")
 
     @property
     def refused(self) -> int:

@@ -55,7 +55,7 @@ def evaluate(
     behind a Gaussian basis. A streaming learner is shown to `look` after as many lists as `looks` say (behind
     a basis it knows the columns of that); where those fall changes nothing, and their time does not count.
     """
-    _refuse_untaught(train)
+    refuse_untaught(train)
     began = time.perf_counter()
     if learner == RBF:
         refuse_unknown(RBF, params, [*BASIS, *parameters(LinearRegressionRanker)])
@@ -103,7 +103,7 @@ def evaluate(
     }
 
 
-def _refuse_untaught(train: Dataset) -> None:
+def refuse_untaught(train: Dataset) -> None:
     """`ConfigError` for lists from which no learner can learn an order."""
     if not train.n_lists:
         raise ConfigError("there are no lists to learn from: the files of --train are empty")

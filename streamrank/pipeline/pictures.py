@@ -1,6 +1,6 @@
 """The numbers of `figures` as charts to look at."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -166,6 +166,33 @@ def stream_sections(looks: Sequence[Look], held_out: str) -> list[Section]:
         ],
     )
     return [quality, moves]
+
+
+def online_section(looks: Mapping[str, Sequence[Look]], click_model: str, held_out: str) -> Section:
+    """Learners that serve the same users, against rounds."""
+    curves = [
+        Curve(name, [look.lists for look in some], [look.ndcg for look in some], "points")
+        for name, some in looks.items()
+    ]
+    chart = Chart(
+        f"NDCG@10 on the {held_out} lists (higher is better)",
+        "rounds: rankings shown",
+        curves,
+        {},
+        "NDCG@10",
+        log_x=True,
+        wide=True,
+    )
+    text = (
+        f"Each learner ranks for the same {click_model} users and learns from their clicks alone, judged and "
+        "debiased as live. Measured at moments on lists never shown; measuring changes nothing."
+    )
+    rows = [
+        [name, *(some[k].ndcg for k in (len(some) // 4, len(some) // 2, -1))] for name, some in looks.items()
+    ]
+    some = next(iter(looks.values()))
+    head = ["learner", *(f"after {some[k].lists}" for k in (len(some) // 4, len(some) // 2, -1))]
+    return Section("Online learning to rank", text, [chart], head, rows)
 
 
 def _lam(lam: float) -> str:

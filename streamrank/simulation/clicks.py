@@ -70,6 +70,25 @@ CLICK_MODELS: dict[str, ClickModel] = {
 }
 
 
+def spread_grades(y: npt.NDArray[np.float64]) -> Ints:
+    """Labels 0..max as grades 0..4, spread evenly: of three labels the middle one is grade 2.
+
+    The tables above are those usual in online learning to rank for five grades, [1] table 1. For labels 0..2
+    and 0..1 every entry but one is that of the grades spread so: navigational clicks .05, .5, .95 and stops
+    .2, .5, .9; informational .4, .7, .9 and .1, .3, .5. (A perfect user clicks label 1 of 2 with .4 here, .5
+    in [1].) Labels below 0 are grade 0.
+
+    >>> spread_grades(np.array([0.0, 1.0, 2.0])), spread_grades(np.array([1.0, 0.0, 3.0, 4.0]))
+    (array([0, 2, 4]), array([1, 0, 3, 4]))
+
+    References
+    ----------
+    [1] Differentiable unbiased online learning to rank (Oosterhuis, de Rijke), CIKM 2018.
+    """
+    highest = max(float(y.max(initial=0.0)), 1.0)
+    return np.round(np.maximum(y, 0.0) * (len(ATTRACTION) - 1) / highest).astype(np.int64)
+
+
 def position_theta(n: int, eta: float = 1.0) -> Floats:
     """Return theta_k = (1/k)^eta for ranks 1..n.
 

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from .common import add_json, command, filled, whole
+from .common import add_json, command, filled, share, whole
+
+CLICK_MODELS = ("perfect", "navigational", "informational", "pbm")
 
 
 def add(commands: Any) -> None:
@@ -21,13 +23,19 @@ def add(commands: Any) -> None:
         "--plot solvers.html",
         "evaluate --interactions ratings.parquet --learner robirank-mf --passes 5 --split ratio:0.8 "
         "--seed 3 --json",
+        "evaluate --online --train S1.svmlight.gz --test S4.svmlight.gz --learner ranknet,egdm "
+        "--click-model navigational --rounds 10000 --seed 3 --plot online.html",
     )
     parser.add_argument("--train", nargs="+", metavar="FILE", help="LETOR/svmlight or Parquet")
     parser.add_argument("--test", nargs="+", metavar="FILE", help="measured on these")
     parser.add_argument(
         "--valid", nargs="+", metavar="FILE", help="what rankrls, regression, rbf choose lambda on"
     )
-    parser.add_argument("--learner", required=True, help="rankrls (batch), egdm, ranknet, regression, rbf")
+    parser.add_argument(
+        "--learner",
+        required=True,
+        help="rankrls (batch), egdm, ranknet, regression, rbf; with --online several, apart by commas",
+    )
     parser.add_argument(
         "--interactions",
         nargs="+",
@@ -48,7 +56,10 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--passes", type=whole(1), default=1, metavar="N", help="over the lists, streaming (default: 1)"
     )
-    parser.add_argument("--seed", type=whole(0), default=0, help="of the order of later passes (default: 0)")
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, help="of the order of later passes, of users (default: 0)"
+    )
+    add_online(parser)
     parser.add_argument(
         "--plot",
         type=filled,
@@ -57,3 +68,34 @@ def add(commands: Any) -> None:
         "others: quality on --valid (else --test) against lists learnt",
     )
     add_json(parser, note="; with --plot `figures` in it holds what was fitted or drawn")
+
+
+def add_online(parser: Any) -> None:
+    """The options of the experiment with simulated users."""
+    parser.add_argument(
+        "--online",
+        action="store_true",
+        help="the learner ranks training queries, simulated users click, it learns from the clicks alone; "
+        "test.ndcg@10 is its quality in the end, online.ndcg@10 that of what was shown meanwhile",
+    )
+    parser.add_argument(
+        "--click-model",
+        choices=CLICK_MODELS,
+        default="pbm",
+        help="how users click, with --online (default: pbm, rank k is looked at with chance 1/k)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=whole(1),
+        default=10_000,
+        metavar="N",
+        help="rankings shown, with --online (default: 10000)",
+    )
+    parser.add_argument(
+        "--shuffled",
+        type=share(1.0),
+        default=0.1,
+        metavar="SHARE",
+        help="of the rankings is shown in random order, with --online, once the position bias is known; the "
+        "first 2000, or a tenth, measure it (default: 0.1)",
+    )
