@@ -1,4 +1,4 @@
-"""The workers: processes of their own, each the leader of its group, ended by their ids."""
+"""The workers: processes of their own, each signalled by itself and never by its group."""
 
 import os
 import random
@@ -30,7 +30,7 @@ class Fleet:
         for due, worker in list(self._stopped):
             if now >= due:
                 self._stopped.remove((due, worker))
-                _signal(worker, signal.SIGCONT)
+                worker.send_signal(signal.SIGCONT)
                 self._live.append(worker)
         for worker in [w for w in self._live if w.poll() is not None]:
             self._live.remove(worker)
@@ -65,7 +65,7 @@ class Fleet:
         worker = self._any()
         if worker is not None:
             self._live.remove(worker)
-            _signal(worker, signal.SIGSTOP)
+            worker.send_signal(signal.SIGSTOP)
             self._stopped.append((time.monotonic() + seconds, worker))
 
     def end(self) -> None:
@@ -80,18 +80,13 @@ class Fleet:
         if worker is None:
             return
         self._live.remove(worker)
-        _signal(worker, number)
+        worker.send_signal(number)
         try:
             worker.wait(TERM_S)
         except subprocess.TimeoutExpired:
             self.deaths.append(f"did not end within {TERM_S:.0f} s of SIGTERM: {self._said(worker)}")
-            _signal(worker, signal.SIGKILL)
+            worker.send_signal(signal.SIGKILL)
             worker.wait()
 
     def _said(self, worker: subprocess.Popen[bytes]) -> str:
         return (self.folder / f"worker-{worker.number}.log").read_text(errors="replace").strip()[-800:]  # type: ignore[attr-defined]
-
-
-def _signal(worker: subprocess.Popen[bytes], number: int) -> None:
-    if worker.poll() is None:
-        os.killpg(worker.pid, number)
