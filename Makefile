@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup run test lint bench chaos servers servers-installed clean
+.PHONY: setup run test lint bench chaos servers programs clean
 
 setup: $(READY)
 
@@ -22,20 +22,20 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint servers-installed
+test: lint programs
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 bench: setup
 	$(BIN)/python -m tests.bench
 
-chaos: setup servers-installed
+chaos: setup programs
 	$(BIN)/python -m tests.chaos
 
-servers: setup servers-installed
+servers: setup programs
 	$(BIN)/python -m tests.servers
 
-servers-installed:
-	@scripts/install-redis
+programs:
+	@scripts/install-programs
 	@scripts/install-chromium
 
 clean:
