@@ -9,15 +9,19 @@ from .inventory import Budget
 from .memory import changes, check_config, check_source, restore
 from .schedule import Schedule
 
+SWAP = "swap"  # owns a shard for a moment, to change its weights
+PATIENCE_S = 2.0
+
 
 class Checkpoint:
     """Owns a shard of the store and commits a flow's changes to it.
 
     Opening: (1) check that settings and source are those of the stored state; (2) acquire the shard, which
-    fences off any earlier owner; (3) load its state into the flow: the store, not the source, says where to
-    go on. Committing: (4) learn what is judged; (5) collect what changed; (6) write it with the offset and
-    the dead letters in one transaction (`post` takes letters elsewhere, before it); (7) take a snapshot of
-    the store, if one is due. After an error in (4) to (6) memory is void: open again.
+    fences off any earlier owner (one that swaps weights just now is let finish); (3) load its state into the
+    flow: the store, not the source, says where to go on. Committing: (4) learn what is judged; (5) collect
+    what changed; (6) write it with the offset and the dead letters in one transaction (`post` takes letters
+    elsewhere, before it); (7) take a snapshot of the store, if one is due. After an error in (4) to (6)
+    memory is void: open again.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class Checkpoint:
         if not adopt_config:
             check_config(flow, entries)
         check_source(source, entries)  # (1)
+        _make_way(store, shard)
         self.epoch = store.acquire(shard, generation=generation, owner=owner)  # (2)
         entries, self._start = store.read(shard)
         restore(flow, entries, self._start)  # (3)
@@ -89,3 +94,10 @@ class Checkpoint:
         self._start, self._events, self._time = flow.offset, flow.counts["events"], self._now()
         self.seconds += self._time - began
         self._schedule.maybe_take()  # (7)
+
+
+def _make_way(store: Store, shard: str) -> None:
+    """Wait until the weights are swapped; not for ever, as who swaps them may have died."""
+    deadline = time.monotonic() + PATIENCE_S
+    while store.standing(shard).owner == SWAP and time.monotonic() < deadline:
+        time.sleep(0.005)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import ConfigError, SourceError
 from ..events.types import Record
+from ..learners.base import Ranker
 from ..metrics.history import History
 from ..state import blocks
 from ..state.values import StateValue, decode, encode
@@ -38,10 +39,18 @@ def changes(flow: Flow) -> dict[str, bytes | None]:
     entries = _small(flow)
     for prefix, part in _parts(flow).items():
         entries |= {prefix + key: value for key, value in part.dirty().items()}
+    encoded = {key: None if value is None else encode(value) for key, value in entries.items()}
     for model in flow.models:
-        state = model.learner.to_state()
-        for key, dirty in model.learner.dirty().items():
-            entries |= _learnt(f"model/{model.name}/", key, state.get(key), dirty)
+        encoded |= learner_changes(model.name, model.learner)
+    return encoded
+
+
+def learner_changes(model: str, learner: Ranker) -> dict[str, bytes | None]:
+    """The entries of one model's learner that changed since the last call, encoded; None for what is gone."""
+    state = learner.to_state()
+    entries: dict[str, StateValue] = {}
+    for key, dirty in learner.dirty().items():
+        entries |= _learnt(f"model/{model}/", key, state.get(key), dirty)
     return {key: None if value is None else encode(value) for key, value in entries.items()}
 
 
@@ -60,14 +69,19 @@ def restore(flow: Flow, entries: Mapping[str, bytes], offset: int) -> None:
             {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
         )
     for model in flow.models:
-        prefix = f"model/{model.name}/"
-        learnt = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-        arrays = {key: value for key, value in learnt.items() if isinstance(value, np.ndarray)}
-        if learnt:
-            model.learner.from_state({**learnt, **blocks.join(arrays)})
+        restore_learner(model.name, model.learner, state)
         if f"quality/{model.name}" in state:
             quality = cast(dict[str, Any], state[f"quality/{model.name}"])
             model.history = History.from_state(METRICS, quality)
+
+
+def restore_learner(model: str, learner: Ranker, state: Mapping[str, Any]) -> None:
+    """Bring a new learner to the state of a model, if there is one among these decoded entries."""
+    prefix = f"model/{model}/"
+    learnt = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+    arrays = {key: value for key, value in learnt.items() if isinstance(value, np.ndarray)}
+    if learnt:
+        learner.from_state({**learnt, **blocks.join(arrays)})
 
 
 def check_config(flow: Flow, entries: Mapping[str, bytes]) -> None:

@@ -20,7 +20,7 @@ from .flow import Flow
 from .judgements import HeldOut, Judgements, Problem, spread_of
 from .memory import check_source, hash_of
 from .optimum import Optimum, Watch, optimum
-from .swap import At, Swap, learner_of, put_in, swaps_of
+from .swap import At, Swap, new_learner, put_in, swaps_of
 
 PARTS = (0.70, 0.85)  # of the records: to fit, to validate; the rest decides
 KEEP, REPLACE, REBASE = "keep", "replace", "rebase"
@@ -55,6 +55,7 @@ def reconcile(
     began = time.perf_counter()
     at(1)
     name = model or settings.models[0].name
+    exact = isinstance(new_learner(settings, name), EGDM)
     entries, end = store.read(shard)
     if not entries:
         raise SourceError(f"shard {shard!r} is empty: learn something first, by streamrank replay")
@@ -81,7 +82,6 @@ def reconcile(
     start = _sized(swaps[-1].optimum, n) * spread if swaps else np.zeros(n)
     best = optimum(problem, validation, method, start, watch)
     at(4)
-    exact = isinstance(learner_of(flow, name), EGDM)
     earlier, online = (_sized(w, n) * spread for w in weights[:2])
     star = best.w if exact else _as_long(best.w, online)
     candidates = {KEEP: online, REPLACE: star, REBASE: star + online - earlier}
@@ -141,7 +141,7 @@ def _rebuilt(
 ) -> tuple[Flow, list[Judgements], list[Floats]]:
     """The judged lists of each part of the records, and the online weights at its end."""
     flow = Flow(settings)
-    learner = learner_of(flow, model)
+    learner = next(one.learner for one in flow.models if one.name == model)
     stops = [0, *(round(part * end) for part in PARTS), end]
     due = {swap.offset: swap.after for swap in swaps}
     records = source.records(0)

@@ -9,15 +9,17 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ..config import Settings
-from ..errors import ConfigError
+from ..errors import ConfigError, Fenced, OffsetMismatch
 from ..features.batch import Floats
 from ..learners.base import Ranker
+from ..learners.registry import build
 from ..state.base import Store
 from ..state.values import decode, encode
-from .flow import Flow
-from .memory import changes, restore
+from .checkpoint import SWAP
+from .memory import learner_changes, restore_learner
 
 ROLLBACK = "rollback"
+TRIES = 5
 
 At = Callable[[int], None]
 
@@ -34,18 +36,18 @@ class Swap(NamedTuple):
     undone: bool = False
 
 
+def new_learner(settings: Settings, model: str) -> Ranker:
+    """A model's learner, before it has learnt anything."""
+    for one in settings.models:
+        if one.name == model:
+            return build(one.learner, one.params)
+    raise ConfigError(f"there is no model {model!r}; there are: {', '.join(m.name for m in settings.models)}")
+
+
 def swaps_of(store: Store, shard: str, model: str) -> list[Swap]:
     """The swaps kept, oldest first."""
     stored = store.get(shard, f"swaps/{model}")
     return [] if stored is None else [Swap(*swap) for swap in cast(list[Any], decode(stored))]
-
-
-def learner_of(flow: Flow, model: str) -> Ranker:
-    """A model's learner by name."""
-    for one in flow.models:
-        if one.name == model:
-            return one.learner
-    raise ConfigError(f"there is no model {model!r}; there are: {', '.join(m.name for m in flow.models)}")
 
 
 def put_in(
@@ -59,36 +61,57 @@ def put_in(
 ) -> bool:
     """Change the weights of a model in one shard; False if `make` finds nothing to do.
 
-    (5) acquire the shard, which fences the worker: it reloads and goes on from the stored offset; (6) read it
-    and let `make` say, from the weights of this moment, (id, kind, weights, optimum); (7) commit weights and
-    note in one transaction, the offset unchanged. Before (7) the shard serves the old weights, after it the
-    new ones. A swap whose id is known was made already: nothing is done. `at` is called before each
-    step, for tests to fail there.
+    (5) Acquire the shard, which fences the worker: it makes way for a moment, reloads and goes on from the
+    stored offset; (6) read the model and let `make` say, from the weights of this moment, (id, kind, weights,
+    optimum); (7) commit weights and note in one transaction, the offset unchanged; (8) let go. Before (7) is
+    done the shard serves the old weights, after it the new ones. A swap whose id is known was made already:
+    nothing is done. A worker that did not make way has fenced us in turn: all again. `at` is called before
+    each step, for tests to fail there.
     """
+    for left in reversed(range(TRIES)):
+        try:
+            return _put_in(store, shard, settings, model, make, at)
+        except (Fenced, OffsetMismatch):
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _put_in(
+    store: Store,
+    shard: str,
+    settings: Settings,
+    model: str,
+    make: Callable[[Floats], tuple[str, str, Floats, Floats] | None],
+    at: At,
+) -> bool:
+    learner = new_learner(settings, model)
     at(5)
-    epoch = store.acquire(shard, owner="swap")
-    at(6)
-    entries, offset = store.read(shard)
-    flow = Flow(settings)
-    restore(flow, entries, offset)
-    learner = learner_of(flow, model)
-    before = learner.served_weights().copy()
-    made = make(before)
-    swaps = swaps_of(store, shard, model)
-    if made is None or any(swap.id == made[0] for swap in swaps):
-        return False
-    identity, kind, after, optimum = made
-    if not np.isfinite(after).all():
-        raise ConfigError(f"the weights for model {model!r} are not finite: nothing was changed")
-    learner.take_weights(after)
-    if kind == ROLLBACK:  # what it takes back is not taken back again
-        swaps = [swap._replace(undone=swap.undone or swap.id == identity[:-1]) for swap in swaps]
-    swaps.append(Swap(identity, kind, offset, before, after, optimum))
-    writes = changes(flow) | {f"swaps/{model}": encode([list(s) for s in swaps[-settings.reconcile.keep :]])}
-    at(7)
-    store.commit(shard, epoch, writes, start=offset, end=offset)
-    at(8)
-    return True
+    epoch = store.acquire(shard, owner=SWAP)
+    try:
+        at(6)
+        entries, offset = store.read(shard, (f"model/{model}/",))
+        restore_learner(model, learner, {key: decode(value) for key, value in entries.items()})
+        before = learner.served_weights().copy()
+        made, swaps = make(before), swaps_of(store, shard, model)
+        if made is None or any(swap.id == made[0] for swap in swaps):
+            return False
+        identity, kind, after, optimum = made
+        if not np.isfinite(after).all():
+            raise ConfigError(f"the weights for model {model!r} are not finite: nothing was changed")
+        learner.take_weights(after)
+        if kind == ROLLBACK:  # what it takes back is not taken back again
+            swaps = [swap._replace(undone=swap.undone or swap.id == identity[:-1]) for swap in swaps]
+        swaps.append(Swap(identity, kind, offset, before, after, optimum))
+        note = encode([list(swap) for swap in swaps[-settings.reconcile.keep :]])
+        writes = learner_changes(model, learner) | {f"swaps/{model}": note}
+        at(7)
+        store.commit(shard, epoch, writes, start=offset, end=offset)
+        at(8)
+        return True
+    finally:
+        if store.standing(shard).epoch == epoch:
+            store.acquire(shard)  # nobody's now: the worker need not wait
 
 
 def roll_back(store: Store, shard: str, settings: Settings, model: str) -> Swap | None:

@@ -160,26 +160,6 @@ def test_events_that_arrive_meanwhile_are_learnt_exactly_once(store, source):
     assert learnt(store) == without_source(oracle(store, 4000))
 
 
-@pytest.mark.parametrize("step", range(1, 9))
-def test_killed_at_any_step_the_old_or_the_new_model_stands_and_a_rerun_completes(store, source, step):
-    class Killed(Exception):
-        pass
-
-    def kill(at):
-        if at == step:
-            raise Killed
-
-    old = learnt(store)
-    with pytest.raises(Killed):
-        reconcile(store, source(), SETTINGS, at=kill)
-    assert (learnt(store) == old) == (step < 8)
-    assert len(swaps_of(store, "0", "slow")) == (step == 8)
-    again = reconcile(store, source(), SETTINGS)
-    assert (again["swapped"], again["already"]) == (step < 8, step == 8)
-    assert len(swaps_of(store, "0", "slow")) == 1
-    assert learnt(store) == without_source(oracle(store, 3000)) != old
-
-
 def test_rolling_back_serves_the_weights_of_before(store, source):
     def served():
         return learn(store, 0).flow.models[0].learner.served_weights()
