@@ -1,7 +1,9 @@
 """The one array form that learners work on: rows in CSR, grouped into lists, with what the clicks say."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,21 @@ EVERY_OTHER = 1  # i with y_i > 0 beats every other j, with weight c_i (IPS: two
 EXPLICIT = 2  # the pairs are listed
 SCORED = 3  # the label is y c (a click over its propensity); i beats j where y_i c_i > y_j c_j, with weight 1
 EXAMPLE = 4  # one scored row: a learner of pairs sets it against the last examples of its query
+
+
+NO_ITEMS = np.zeros(0, dtype=np.int64)
+
+
+@lru_cache(maxsize=1 << 17)
+def item_key(item: str) -> int:
+    """64 bits of an item's id, the same in every process: enough to tell the items of a query apart."""
+    digest = hashlib.blake2b(item.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def item_keys(items: Sequence[str]) -> Ints:
+    """`item_key` of each."""
+    return np.array([item_key(item) for item in items], dtype=np.int64)
 
 
 class Batch(NamedTuple):
@@ -43,6 +60,7 @@ class Batch(NamedTuple):
     worse: Columns
     pair_c: Floats
     queries: tuple[str, ...]
+    items: Ints = NO_ITEMS  # `item_key` of each row, for learners that keep values by item; or of none
 
     @property
     def arrays(
@@ -68,6 +86,7 @@ class Batch(NamedTuple):
             worse=self.worse[p:t],
             pair_c=self.pair_c[p:t],
             queries=self.queries[first:end],
+            items=self.items[a:b],
         )
 
     def taken(self, rows: Ints) -> "Rows":
@@ -119,6 +138,7 @@ class BatchBuilder:
         self._queries: list[str] = []
         self._pairs: list[tuple[int, int, float]] = []
         self._pair_ends: list[int] = []
+        self._items: list[tuple[int, Ints]] = []  # list, keys
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -131,8 +151,14 @@ class BatchBuilder:
         mode: int = BY_LABEL,
         pairs: Sequence[tuple[int, int, float]] = (),
         query: str = "",
+        items: Ints = NO_ITEMS,
     ) -> None:
-        """Append a list: rows, labels, weights, and, in mode EXPLICIT, its pairs (better, worse, weight)."""
+        """Append a list: rows, labels, weights, and, in mode EXPLICIT, its pairs (better, worse, weight).
+
+        `items` are the `item_key` of the rows; without them, where others of the batch have them, the place.
+        """
+        if len(items):
+            self._items.append((len(self._sizes), items))
         self._rows.append(rows)
         self._sizes.append(rows.n)
         self._y += y
@@ -181,7 +207,14 @@ class BatchBuilder:
             worse=pairs[:, 1].astype(np.int32),
             pair_c=np.ascontiguousarray(pairs[:, 2]),
             queries=tuple(self._queries),
+            items=self._keys(lists) if self._items else NO_ITEMS,
         )
+
+    def _keys(self, lists: Ints) -> Ints:
+        keys = np.arange(lists[-1]) - np.repeat(lists[:-1], np.diff(lists))  # the place
+        for q, items in self._items:
+            keys[lists[q] : lists[q + 1]] = items
+        return keys
 
 
 def _joined(parts: list[Any], dtype: type[np.generic]) -> AnyArray:

@@ -2,14 +2,14 @@
 
 import abc
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import river.base
 
 from ..errors import ConfigError
-from ..features.batch import BY_LABEL, EXAMPLE, Batch, BatchBuilder, Floats, Ints, sparse_rows
+from ..features.batch import BY_LABEL, EXAMPLE, Batch, BatchBuilder, Floats, Ints, item_keys, sparse_rows
 from ..features.columns import Vocabulary
 from ..features.layouts import Layouts
 
@@ -31,6 +31,7 @@ class Ranker(river.base.MiniBatchRegressor):
     """
 
     explores: ClassVar[bool] = False  # whether `shown_order` samples, so that no ranking need be shuffled
+    wants_items: ClassVar[bool] = False  # whether it keeps values by item: a batch should then carry `items`
 
     def __init__(self) -> None:
         # what is learnt stays private: it is reached through to_state
@@ -96,6 +97,11 @@ class Ranker(river.base.MiniBatchRegressor):
         """
         return np.argsort(-scores, kind="stable")
 
+    def entries(self, names: Iterable[str]) -> StateEntries:
+        """The named entries of `to_state`, without those that are gone."""
+        state = self.to_state()
+        return {name: state[name] for name in names if name in state}
+
     @property
     def refused(self) -> int:
         """How many lists were refused so far: they held a value or weight beyond all sense."""
@@ -117,14 +123,20 @@ class Ranker(river.base.MiniBatchRegressor):
         ys: Sequence[float],
         query: str = "",
         weights: Sequence[float] | None = None,
+        items: Sequence[str] | None = None,
     ) -> None:
-        """Learn a judged list: items, their labels, and the weight of each where it is the better one."""
+        """Learn a judged list: items, their labels, and the weight of each where it is the better one.
+
+        `items` are their ids, for learners that remember an item of a query (SONG); without, its place.
+        """
+        if items is not None and len(items) != len(xs):
+            raise ValueError(f"a list of {len(xs)} items came with {len(items)} ids")
         if len(xs) != len(ys) or (weights is not None and len(weights) != len(xs)):
             raise ValueError(
                 f"a list of {len(xs)} items came with {len(ys)} labels"
                 + (f" and {len(weights)} weights" if weights is not None else "")
             )
-        self._learn(xs, ys, weights, BY_LABEL, query)
+        self._learn(xs, ys, weights, BY_LABEL, query, items if self.wants_items else None)
 
     def learn_many(self, X: "pd.DataFrame", y: "pd.Series[Any]") -> None:
         """Learn each row of a frame as an example of the global query, in order."""
@@ -157,7 +169,13 @@ class Ranker(river.base.MiniBatchRegressor):
     # -- dicts to arrays -----------------------------------------------------------------------------------
 
     def _learn(
-        self, xs: Sequence[Features], y: Sequence[float], c: Sequence[float] | None, mode: int, query: str
+        self,
+        xs: Sequence[Features],
+        y: Sequence[float],
+        c: Sequence[float] | None,
+        mode: int,
+        query: str,
+        items: Sequence[str] | None = None,
     ) -> None:
         batch = self._layouts.batch(xs, y, c, mode, query)
         if batch is None:
@@ -165,6 +183,8 @@ class Ranker(river.base.MiniBatchRegressor):
             rows = sparse_rows([self._row(x) for x in xs])
             builder.add(rows, list(y), [1.0] * len(xs) if c is None else list(c), mode, query=query)
             batch = builder.build()
+        if items is not None:
+            batch = batch._replace(items=item_keys(items))
         self.learn_batch(batch)
 
     def _take_names(self, state: Mapping[str, Any]) -> None:

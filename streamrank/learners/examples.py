@@ -45,7 +45,8 @@ class RecentExamples:
                         strict=True,
                     )
                 )
-                builder.add(rows, y, c, int(batch.mode[q]), pairs, batch.queries[q])
+                items = batch.items[first:end]
+                builder.add(rows, y, c, int(batch.mode[q]), pairs, batch.queries[q], items)
                 at += end - first
                 continue
             known = self._last.get(batch.queries[q], [])

@@ -62,7 +62,7 @@ def named_lessons(n: int, seed: int = 0, kinds: Sequence[str] = KINDS) -> Iterat
         ys, weights = _judged([sum(TASTE[name] * v for name, v in x.items()) for x in xs], kind, rng)
         if kind == "pair" and ys[0] < ys[1]:
             xs, ys, weights = xs[::-1], ys[::-1], weights[::-1]
-        yield Lesson(kind, xs, ys, weights, f"q{k % 5}")
+        yield Lesson(kind, xs, ys, weights, "" if kind == "pair" else f"q{k % 5}")
 
 
 def wide_lessons(n: int, columns: int = 3 * 4096, seed: int = 1) -> Iterator[Lesson]:

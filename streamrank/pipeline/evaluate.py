@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from ..errors import ConfigError, SourceError
-from ..features.batch import BY_LABEL, Batch, Floats, Ints
+from ..features.batch import BY_LABEL, NO_ITEMS, Batch, Floats, Ints, item_keys
 from ..kernels.statistics import score
 from ..learners.base import Ranker
 from ..learners.closedform import Solution
@@ -78,7 +78,7 @@ def evaluate(
             before = number * train.n_lists
             stops = [at - before for at in looks if before < at < before + train.n_lists]
             for first, end in pairwise([0, *stops, train.n_lists]):
-                ranker.learn_batch(as_batch(train, order[first:end]))
+                ranker.learn_batch(as_batch(train, order[first:end], items=ranker.wants_items))
                 if look is not None:
                     paused = time.perf_counter()
                     look(ranker, before + end)
@@ -169,8 +169,8 @@ def measures(data: Dataset, scores: Floats) -> dict[str, float]:
     return result
 
 
-def as_batch(data: Dataset, order: Ints) -> Batch:
-    """The lists of a data set, in an order, for a learner."""
+def as_batch(data: Dataset, order: Ints, *, items: bool = False) -> Batch:
+    """The lists of a data set, in an order, for a learner; with the keys of its documents where wanted."""
     sizes = np.diff(data.lists)[order]
     lists = np.concatenate([[0], np.cumsum(sizes)])
     rows = np.concatenate([np.arange(data.lists[q], data.lists[q + 1]) for q in order]).astype(np.int64)
@@ -191,6 +191,7 @@ def as_batch(data: Dataset, order: Ints) -> Batch:
         worse=np.zeros(0, dtype=np.int32),
         pair_c=np.zeros(0),
         queries=tuple(data.qids[q] for q in order),
+        items=item_keys([data.docs[r] for r in rows]) if items else NO_ITEMS,
     )
 
 

@@ -20,11 +20,12 @@ from ..events.types import (
     Record,
     UserMetadata,
 )
-from ..features.batch import BY_LABEL, EXAMPLE, Batch, BatchBuilder, Rows
+from ..features.batch import BY_LABEL, EXAMPLE, NO_ITEMS, Batch, BatchBuilder, Ints, Rows, item_keys
 from ..features.space import FeatureSpace
 from ..preferences.dedup import SeenIds
 from ..preferences.join import Join, Shown
 from ..preferences.judge import Judge
+from ..preferences.shown import items_of
 from ..state.base import DeadLetter
 from .model import Model, Trials
 
@@ -67,6 +68,7 @@ class Flow:
         self.last_value: bytes | None = None
         self.letters: list[DeadLetter] = []  # since the last commit
         self.recorder: Callable[[Batch, Trials], None] | None = None  # is shown what the models learn
+        self._wants_items = any(model.learner.wants_items for model in self.models)
         self._builder = BatchBuilder()
         self._trials = Trials()
         # each lets an event of its kind do what it does; False: it came too late to do it
@@ -160,7 +162,8 @@ class Flow:
         if labels is None:
             self.judge.shown(self.join.show(event, rows, self.clock.now))
         else:
-            self._judged(rows, labels, [1.0] * rows.n, BY_LABEL, event.query or "")
+            items = item_keys(items_of(event)) if self._wants_items else NO_ITEMS
+            self._judged(rows, labels, [1.0] * rows.n, BY_LABEL, event.query or "", items=items)
         return True
 
     def _take_interaction(self, event: Interaction) -> bool:
@@ -183,7 +186,8 @@ class Flow:
 
     def _take_preference(self, event: Preference) -> bool:
         rows = self.features.example_rows(event.better, event.worse)
-        self._judged(rows, [1.0, 0.0], [event.weight] * 2, BY_LABEL, event.query, topless=True)
+        # two items without ids: of its query there is nothing to remember them by
+        self._judged(rows, [1.0, 0.0], [event.weight] * 2, BY_LABEL, "", topless=True)
         return True
 
     def _take_example(self, event: Example) -> bool:
@@ -212,16 +216,25 @@ class Flow:
         self.join.judged(shown)
         if shown.index < 0:
             shown.index = self._new_lists(1)
-        self._builder.add(shown.rows, *judgement, query=shown.query)
+        items = item_keys(shown.items) if self._wants_items else NO_ITEMS
+        self._builder.add(shown.rows, *judgement, query=shown.query, items=items)
         self._trials.add(shown.index, before, shown)
 
     def _judged(
-        self, rows: Rows, y: list[float], c: list[float], mode: int, query: str, *, topless: bool = False
+        self,
+        rows: Rows,
+        y: list[float],
+        c: list[float],
+        mode: int,
+        query: str,
+        *,
+        topless: bool = False,
+        items: Ints = NO_ITEMS,
     ) -> None:
         """A list that came with its judgement."""
         if topless:
             self._trials.topless.append(len(self._builder))
-        self._builder.add(rows, y, c, mode, query=query)
+        self._builder.add(rows, y, c, mode, query=query, items=items)
         self._trials.add(self._new_lists(1), [0.0] * rows.n)
 
     def _new_lists(self, n: int) -> int:

@@ -47,9 +47,10 @@ def changes(flow: Flow) -> dict[str, bytes | None]:
 
 def learner_changes(model: str, learner: Ranker) -> dict[str, bytes | None]:
     """The entries of one model's learner that changed since the last call, encoded; None for what is gone."""
-    state = learner.to_state()
+    changed = learner.dirty()
+    state = learner.entries(changed)
     entries: dict[str, StateValue] = {}
-    for key, dirty in learner.dirty().items():
+    for key, dirty in changed.items():
         entries |= _learnt(f"model/{model}/", key, state.get(key), dirty)
     return {key: None if value is None else encode(value) for key, value in entries.items()}
 
