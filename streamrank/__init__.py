@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .learners.ranknet import RankNet
     from .learners.rankrls import RankRLS
     from .learners.regression import LinearRegressionRanker
+    from .learners.song import KSONG, SONG
     from .metrics.running import DCG, MAP, MRR, NDCG, HitAt, ListRMS, PairwiseError, PrecisionAt, RecallAt
     from .pipeline.flow import Flow
     from .state import open_store
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 __all__ = [
     "DCG",
     "EGDM",
+    "KSONG",
     "MAP",
     "MRR",
     "NDCG",
+    "SONG",
     "ApproxNDCG",
     "Flow",
     "GaussianBasis",
@@ -64,6 +67,7 @@ _HOMES = {
     "learners.ranknet": ("RankNet",),
     "learners.rankrls": ("RankRLS",),
     "learners.regression": ("LinearRegressionRanker",),
+    "learners.song": ("KSONG", "SONG"),
     "metrics.running": (
         "DCG", "MAP", "MRR", "NDCG", "HitAt", "ListRMS", "PairwiseError", "PrecisionAt", "RecallAt",
     ),

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .jit import jit
-from .losses import has_preference, list_loss
+from .keyed import Chains, Visit, begin_anew
+from .losses import SONG, has_preference, list_loss
+from .losses.song import SongSettings, song_list
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -191,22 +193,26 @@ def learn_lists(
     step: int,
     refused: int,
     rate: float,
+    adam: bool,
     horizon: int,
     scale: bool,
     loss: int,
     knob: float,
+    song: SongSettings,
+    chains: Chains,
+    visit: Visit,
     out: Floats,
 ) -> tuple[int, int]:
     """Score each list as served, then learn it; returns the steps made and the lists refused.
 
     Per list: (1) served scores into `out`; (2) the column scales see its values, outliers cut; (3) scores s
-    under the last iterate w; (4) slopes ds of the loss of that number
-    (`streamrank.kernels.losses`); (5) gradient g = X'ds over the touched columns;
-    (6) Adam on those, and the average follows. A list without a preference changes nothing; one with an
-    absurd value is refused whole; one with an absurd gradient moves no weight. A column that tells no row
-    from another has g = 0 and rests. Adam counts the steps of each column by itself, so one that appears late
-    starts as one that was there from the first. In (6) g^2 is at most the sum of squares that m2 remembers,
-    so one wild weight cannot silence a column for the thousands of lists that m2 takes to forget.
+    under the last iterate w; (4) slopes ds of the loss of that number (`streamrank.kernels.losses`); (5)
+    gradient g = X'ds over the touched columns; (6) Adam, or momentum alone, on those, and the average
+    follows. A list without a preference changes nothing; one with an absurd value is refused whole; one with
+    an absurd gradient moves no weight. A column that tells no row from another has g = 0 and rests. Adam
+    counts the steps of each column by itself, so one that appears late starts as one that was there from the
+    first. In (6) g^2 is at most the sum of squares that m2 remembers, so one wild weight cannot silence a
+    column for the thousands of lists that m2 takes to forget.
     """
     w, m1, m2, average, last = weights.w, weights.m1, weights.m2, weights.average, weights.last
     touches, seen, pivot, total, square = weights[5:]
@@ -220,6 +226,8 @@ def learn_lists(
         score(
             indptr[first : end + 1], indices, values, weights, inverse, step, horizon, out[first:end]
         )  # (1)
+        if loss == SONG:
+            begin_anew(chains, visit, q, first, end)
         sound = True
         for k in range(begin, stop):
             sound = sound and abs(values[k]) < STEEPEST
@@ -277,7 +285,11 @@ def learn_lists(
                 s[r - first] += w[j] * (values[k] * inverse[j])
         ds = np.empty(end - first)
         labels, shares = y[first:end], c[first:end]
-        list_loss(loss, knob, s, labels, shares, mode[q], better[a:b], worse[a:b], pair_c[a:b], ds)  # (4)
+        some = (better[a:b], worse[a:b], pair_c[a:b])
+        if loss == SONG:  # (4)
+            song_list(s, labels, shares, mode[q], *some, song, chains, visit, q, first, ds)
+        else:
+            list_loss(loss, knob, s, labels, shares, mode[q], *some, ds)
         for r in range(first, end):  # (5)
             slope = ds[r - first]
             if slope != 0.0:
@@ -310,7 +322,10 @@ def learn_lists(
                     unbias1, unbias2 = unbias(BETA1, known), unbias(BETA2, known)
                 m1[j] += (1.0 - BETA1) * (g - m1[j])
                 m2[j] += (1.0 - BETA2) * (g * g - m2[j])
-                w[j] -= rate * (m1[j] / unbias1) / (math.sqrt(m2[j] / unbias2) + EPSILON)
+                if adam:
+                    w[j] -= rate * (m1[j] / unbias1) / (math.sqrt(m2[j] / unbias2) + EPSILON)
+                else:
+                    w[j] -= rate * m1[j]
                 average[j] += move * (w[j] - average[j])
                 last[j] = step
         for k in range(n_touched):

@@ -8,9 +8,14 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..features.batch import EXAMPLE, Batch, Floats, Ints
+from ..kernels.keyed import Chains, Visit
 from ..kernels.linear import BLOCK_BITS, Scratch, Weights, averaged, inverse_scales, learn_lists, score
+from ..kernels.losses.song import SongSettings
 from .base import Ranker, StateEntries
 from .examples import RecentExamples
+from .keyed import NO_CHAINS, NO_VISIT
+
+NO_SONG = SongSettings(1.0, 1.0, 0.0, 0.1, 1e-4, 0.1, 0.9, False)
 
 
 class LinearRanker(Ranker):
@@ -29,6 +34,7 @@ class LinearRanker(Ranker):
 
     _loss: ClassVar[int]  # its number in `streamrank.kernels.losses`
     _knob = 0.0  # its temperature, if it has one
+    _adam = True  # False: momentum alone
 
     def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True) -> None:
         super().__init__()
@@ -55,6 +61,10 @@ class LinearRanker(Ranker):
             return self._learn_lists(expanded)[positions]
         return self._learn_lists(batch)
 
+    def _memory(self, batch: Batch) -> tuple[SongSettings, Chains, Visit]:  # noqa: ARG002
+        """What a loss with a memory finds there; most have none."""
+        return NO_SONG, NO_CHAINS, NO_VISIT
+
     def _learn_lists(self, batch: Batch) -> Floats:
         self._grow(batch.n_columns)
         out = np.empty(len(batch.y))
@@ -65,10 +75,12 @@ class LinearRanker(Ranker):
             self._step,
             self._refused,
             float(self.rate),
+            self._adam,
             self.horizon,
             self.scale,
             self._loss,
             self._knob,
+            *self._memory(batch),
             out,
         )
         return out

@@ -14,16 +14,19 @@ from .listnet import ListNet
 from .neuralndcg import NeuralNDCG
 from .ranknet import RankNet
 from .regression import LinearRegressionRanker
+from .song import KSONG, SONG
 
 LEARNERS: dict[str, type[Ranker]] = {
     "approxndcg": ApproxNDCG,
     "egdm": EGDM,
+    "ksong": KSONG,
     "lambdarank": LambdaRank,
     "listmle": ListMLE,
     "listnet": ListNet,
     "neuralndcg": NeuralNDCG,
     "ranknet": RankNet,
     "regression": LinearRegressionRanker,
+    "song": SONG,
 }
 
 

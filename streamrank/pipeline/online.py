@@ -159,5 +159,6 @@ def _clicked(users: Users, judge: Judge, query: Query, top: Ints, shuffled: bool
         return None
     shown.grades = dict.fromkeys(places, 1.0)
     builder = BatchBuilder()
-    builder.add(rows, *judge.judge(shown, dict.fromkeys(places, 0.0)), query=name)
+    judged = judge.judge(shown, dict.fromkeys(places, 0.0))
+    builder.add(rows, *judged, query=name, items=top)  # of its query a row is known by where it stands there
     return builder.build()

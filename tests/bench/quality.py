@@ -94,7 +94,8 @@ def learnt(learner: str, params: dict[str, Any], fold: Fold, stream: Dataset) ->
         return by_query(fold.test, model.predict(fold.test)), None
     ranker = build(learner, params)
     for first in range(0, stream.n_lists, CHUNK):
-        ranker.learn_batch(as_batch(stream, np.arange(first, min(first + CHUNK, stream.n_lists))))
+        order = np.arange(first, min(first + CHUNK, stream.n_lists))
+        ranker.learn_batch(as_batch(stream, order, items=ranker.wants_items))
     return by_query(fold.test, ranker.scores(as_batch(fold.test, np.arange(fold.test.n_lists)))), ranker
 
 

@@ -20,5 +20,8 @@ def settings():
     models = [
         ModelSettings(name="champion"),
         ModelSettings(name="challenger", learner="ranknet", params={"rate": 0.02}),
+        ModelSettings(
+            name="remembering", learner="ksong", params={"k": 3, "max_queries": 12, "max_items": 9}
+        ),
     ]
     return msgspec.structs.replace(Settings(), models=models, commit_ms=10**9)

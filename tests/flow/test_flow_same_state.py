@@ -6,6 +6,7 @@ import signal
 import threading
 
 import msgspec
+import numpy as np
 import pytest
 
 from streamrank.config import Settings
@@ -192,3 +193,14 @@ def test_a_dead_letter_holds_its_own_part_of_an_array_and_no_more_than_a_bounded
     flow.step(Record(1, b"x" * (1 << 20)))
     assert len(flow.letters[-1].value) == 1 << 16
     assert "1048576 bytes" in flow.letters[-1].error
+
+
+def test_what_is_kept_by_item_has_been_forgotten_and_came_back_on_the_way(log, settings):
+    # else the tests above would say nothing of it
+    flow = run(log, settings, open_store("memory://"))
+    learner = flow.models[2].learner
+    kept = [entry for name, entry in learner.to_state().items() if name.startswith("u/")]
+    assert len(kept) == learner.max_queries
+    assert max(len(items) for _, _, items, _ in kept) == learner.max_items
+    assert max(used for used, *_ in kept) > 50 * learner.max_queries
+    assert all(np.isfinite(numbers).all() for _, numbers, _, _ in kept)

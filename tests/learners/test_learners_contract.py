@@ -8,9 +8,13 @@ from streamrank.learners.base import Ranker
 from streamrank.learners.checks import yield_checks
 from streamrank.learners.ranknet import RankNet
 from streamrank.learners.registry import LEARNERS
+from streamrank.learners.song import KSONG, SONG
 
 MAKES: dict[str, Callable[[], Ranker]] = {
     **{name: LEARNERS[name] for name in ("approxndcg", "lambdarank", "listmle", "listnet", "neuralndcg")},
+    "song": lambda: SONG(max_queries=20),
+    "ksong": lambda: KSONG(k=2, max_queries=20),
+    "song-momentum": lambda: SONG(rate=0.003, optimiser="momentum", max_queries=20, max_items=4),
     "ranknet": RankNet,
     "ranknet-raw": lambda: RankNet(scale=False),
     "ranknet-last-iterate": lambda: RankNet(horizon=1),

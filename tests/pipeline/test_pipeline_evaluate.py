@@ -5,6 +5,7 @@ import pytest
 
 from streamrank.cli import main
 from streamrank.errors import ConfigError, SourceError
+from streamrank.learners.registry import LEARNERS
 from streamrank.metrics.functions import ndcg
 from streamrank.pipeline.evaluate import as_batch, evaluate, measures, read_lists
 
@@ -79,6 +80,20 @@ def test_the_command_prints_one_json_object(files, capsys):
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert set(result) == {"learner", "seconds", "iterations", "chosen", "test"}
     assert result["chosen"]["lam"] > 0
+
+
+def test_every_learner_is_named_in_the_help_and_runs_as_one_command(files, capsys):
+    train, _, test = files
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--help"])
+    described = capsys.readouterr().out
+    for name in LEARNERS:
+        assert f" {name}" in described
+        line = f"evaluate --train {train} --test {test} --learner {name} --passes 1 --seed 3 --json"
+        assert main(line.split()) == 0
+        result = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert result["learner"] == name
+        assert result["test"]["ndcg@10"] > 0.5
 
 
 def test_wrong_names_are_refused_with_what_there_is(files, capsys):

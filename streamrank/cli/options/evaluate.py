@@ -34,7 +34,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--learner",
         required=True,
-        help="rankrls (batch), egdm, ranknet, regression, rbf; with --online several, apart by commas",
+        help="rankrls (batch), or one pass of egdm, regression, rbf, ranknet, listnet, listmle, lambdarank, "
+        "approxndcg, neuralndcg, song, ksong; with --online several, apart by commas",
     )
     parser.add_argument(
         "--interactions",

@@ -2,11 +2,11 @@
 
 A list comes with labels y, weights c and a mode that says what they mean (`streamrank.features.batch`): by
 label, every other, or scored. Explicit pairs are lists of two, for every loss alike. A new loss is a file, a
-number here and a branch in `list_loss`: one compiled kernel then serves all learners, and is kept on disk.
+number here and a branch in `loss_of` (SONG alone has a memory, and its own way in, `song_list`): one compiled
+kernel then serves all learners, and is kept on disk.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from ..jit import jit
 from .approxndcg import approxndcg
@@ -14,12 +14,10 @@ from .lambdarank import lambdarank
 from .listmle import listmle
 from .listnet import listnet
 from .neuralndcg import neuralndcg
-from .pairs import Floats, has_preference, preference
+from .pairs import Columns, Floats, has_preference, preference
 from .ranknet import ranknet
 
-Columns = npt.NDArray[np.int32]
-
-RANKNET, LISTNET, LISTMLE, LAMBDARANK, APPROXNDCG, NEURALNDCG = range(6)
+RANKNET, LISTNET, LISTMLE, LAMBDARANK, APPROXNDCG, NEURALNDCG, SONG = range(7)
 
 __all__ = [
     "APPROXNDCG",
@@ -28,6 +26,7 @@ __all__ = [
     "LISTNET",
     "NEURALNDCG",
     "RANKNET",
+    "SONG",
     "has_preference",
     "list_loss",
     "loss_of",

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from ..jit import jit
 
 Floats = npt.NDArray[np.float64]
+Columns = npt.NDArray[np.int32]
 
 
 @jit

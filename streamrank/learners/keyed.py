@@ -1,0 +1,177 @@
+"""What SONG remembers by query and item: bounded, saved by query, written where it changed."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..features.batch import EXPLICIT, Batch
+from ..kernels.keyed import Chains, Visit, chain, find
+
+
+def _chains(entries: int, slots: int) -> Chains:
+    return Chains(
+        key=np.zeros(entries, dtype=np.int64),
+        u=np.zeros(entries),
+        next=np.arange(1, entries + 1, dtype=np.int32),
+        head=np.full(slots, -1, dtype=np.int32),
+        held=np.zeros(slots, dtype=np.int32),
+        query=np.zeros((slots, 3)),
+    )
+
+
+def _visit(lists: int, rows: int) -> Visit:
+    return Visit(
+        slot=np.full(lists, -1, dtype=np.int64),
+        fresh=np.zeros(lists, dtype=np.bool_),
+        known=np.zeros(lists, dtype=np.int64),
+        entry=np.zeros(rows, dtype=np.int64),
+        new=np.zeros(rows, dtype=np.bool_),
+    )
+
+
+NO_CHAINS, NO_VISIT = _chains(0, 0), _visit(0, 0)
+
+
+class KeyedMemory:
+    """A value for each item of each of the last `max_queries` queries, and three for the query itself.
+
+    Of more queries the one used longest ago is forgotten whole, of more than `max_items` items of a query the
+    one that came first; either starts again at zero if it returns. The empty query is nobody's: nothing is
+    kept of it, nor of explicit pairs. An entry takes 20 bytes, and as much again at most where the room has
+    just been doubled.
+    """
+
+    def __init__(self, max_queries: int, max_items: int) -> None:
+        self.max_queries, self.max_items = max_queries, max_items
+        self._begin()
+
+    def _begin(self) -> None:
+        self.chains = _chains(16, 16)
+        self.chains.next[-1] = -1
+        self._free = 0
+        self._used_entries = 0  # at most: those of forgotten queries are counted until the room is looked at
+        self._slots: OrderedDict[str, int] = OrderedDict()  # least recently used first
+        self._used: dict[str, int] = {}
+        self._tick = 0
+        self._touched: set[str] = set()
+
+    def visit(self, batch: Batch) -> Visit:
+        """Where the lists of a batch find their values; items and queries new to it get their place."""
+        visit = _visit(batch.n_lists, len(batch.y))
+        for q, query in enumerate(batch.queries):
+            if query and batch.mode[q] != EXPLICIT:
+                visit.slot[q], visit.fresh[q] = self._slot(query)
+        self._make_room(len(batch.y))
+        self._free = find(batch.lists, batch.items, self.chains, self._free, self.max_items, visit)
+        self._used_entries += int(visit.new.sum())
+        return visit
+
+    def _slot(self, query: str) -> tuple[int, bool]:
+        slot = self._slots.get(query)
+        fresh = slot is None
+        if slot is None:
+            slot = len(self._slots)
+            if slot >= self.max_queries:
+                forgotten, slot = self._slots.popitem(last=False)
+                del self._used[forgotten]
+                self._touched.add(forgotten)
+            elif slot >= len(self.chains.head):
+                more = _chains(0, len(self.chains.head))
+                self.chains = self.chains._replace(
+                    head=np.concatenate([self.chains.head, more.head]),
+                    held=np.concatenate([self.chains.held, more.held]),
+                    query=np.concatenate([self.chains.query, more.query]),
+                )
+        self._slots[query] = slot
+        self._slots.move_to_end(query)
+        self._tick += 1
+        self._used[query] = self._tick
+        self._touched.add(query)
+        return slot, fresh
+
+    def _make_room(self, rows: int) -> None:
+        size = len(self.chains.key)
+        if self._used_entries + rows <= size:
+            return
+        self._used_entries = int(self.chains.held[: len(self._slots)].sum())
+        if self._used_entries + rows <= size:
+            return
+        more = max(size, rows)
+        fresh = _chains(more, 0)
+        following = fresh.next + np.int32(size)
+        following[-1] = self._free  # new ones first, then what is left of the old
+        self.chains = self.chains._replace(
+            key=np.concatenate([self.chains.key, fresh.key]),
+            u=np.concatenate([self.chains.u, fresh.u]),
+            next=np.concatenate([self.chains.next, following]),
+        )
+        self._free = size
+
+    def __len__(self) -> int:
+        """How many entries are held."""
+        return int(self.chains.held[list(self._slots.values())].sum())
+
+    def of(self, query: str) -> dict[str, Any]:
+        """What is known of a query: items (their keys, the newest first), u, lambda, curvature, Z."""
+        entries = chain(self.chains, self._slots[query])
+        names = ("lam", "s", "Z")
+        values = dict(zip(names, self.chains.query[self._slots[query]].tolist(), strict=True))
+        return {"items": self.chains.key[entries], "u": self.chains.u[entries], **values}
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    def entries(self, names: Iterable[str]) -> dict[str, Any]:
+        """These entries of the state, where they are there."""
+        found = {}
+        for name in names:
+            query = name.removeprefix("u/")
+            if name.startswith("u/") and query in self._slots:
+                known = self.of(query)
+                numbers = self.chains.query[self._slots[query]].copy()
+                found[name] = [self._used[query], numbers, known["items"], known["u"]]
+        return found
+
+    def to_state(self) -> dict[str, Any]:
+        """One entry a query: when it was used, its own three values, its items' keys and u."""
+        return self.entries(f"u/{query}" for query in self._slots)
+
+    def from_state(self, state: Mapping[str, Any]) -> None:
+        """Take up what `to_state` gave."""
+        self._begin()
+        names = sorted((state[name][0], name) for name in state if name.startswith("u/"))
+        for used, name in names:
+            self._put(name.removeprefix("u/"), *state[name][1:])
+            self._used[name.removeprefix("u/")] = self._tick = used
+        self._touched.clear()
+
+    def _put(self, query: str, numbers: Any, items: Any, u: Any) -> None:
+        slot, _ = self._slot(query)
+        visit = _visit(1, len(items))
+        visit.slot[0], visit.fresh[0] = slot, True
+        self._make_room(len(items))
+        lists = np.array([0, len(items)])
+        keys = np.asarray(items, dtype=np.int64)[::-1].copy()  # the newest last: it is first in its chain
+        self._free = find(lists, keys, self.chains, self._free, max(self.max_items, len(items)), visit)
+        self._used_entries += len(items)
+        self.chains.u[visit.entry] = np.asarray(u)[::-1]
+        self.chains.query[slot] = numbers
+
+    def dirty(self) -> list[str]:
+        """Names of the entries that changed since the last call."""
+        names = [f"u/{query}" for query in sorted(self._touched)]
+        self._touched.clear()
+        return names
+
+    def merge(self, other: "KeyedMemory") -> None:
+        """The union: of a query that both know, items known here keep their values, the others are added."""
+        for name, (_, numbers, items, u) in other.to_state().items():
+            query = name.removeprefix("u/")
+            if query in self._slots:
+                mine = self.of(query)
+                extra = ~np.isin(items, mine["items"])
+                numbers = self.chains.query[self._slots[query]].copy()
+                items = np.concatenate([mine["items"], items[extra]])[: self.max_items]
+                u = np.concatenate([mine["u"], u[extra]])[: self.max_items]
+            self._put(query, numbers, items, u)
