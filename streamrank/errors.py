@@ -4,6 +4,7 @@ StreamrankError
 ├── ConfigError        a setting is wrong: nothing was started
 ├── MalformedEvent     a record cannot become an event: it goes to the dead letters
 ├── SourceError        a log or topic cannot be read
+│   └── SourceDown     the broker cannot be reached or does not answer: it may later
 ├── DivergedError      a learner met a step that is not finite: its state is as before that step
 └── StoreError         the state could not be read or written
     ├── Fenced         another process owns the shard now
@@ -45,6 +46,10 @@ def _malformed(kind: str, reason: str, where: str, fix: str) -> MalformedEvent:
 
 class SourceError(StreamrankError):
     """A log cannot be opened, is not the log that was being read, or ends in the middle of a record."""
+
+
+class SourceDown(SourceError):
+    """The broker cannot be reached, does not answer in time, or is not ready; nothing was read."""
 
 
 class StoreError(StreamrankError):

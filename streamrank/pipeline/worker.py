@@ -11,8 +11,8 @@ The protocol; the numbers stand in the code, and `at` is called with each of the
 5. For displays of lag only, the offset is committed to Kafka.
 6. Revoked, or told to stop: (6a) commit what is in hand, (6b) let go.
 
-On any doubt (a fence, another offset, a store that is away) memory is dropped and the shard opened again: the
-store is the truth. Meanwhile its partition is paused and the others go on.
+On any doubt (a fence, another offset, a store or broker that is away) memory is dropped and the shard opened
+again: the store is the truth. Meanwhile its partition is paused and the others go on.
 """
 
 import logging
@@ -25,14 +25,23 @@ from functools import partial
 from typing import Any
 
 from ..config import Settings
-from ..errors import Fenced, OffsetMismatch, StateLost, StoreDown, StoreError, StoreFull, StoreReadOnly
+from ..errors import (
+    Fenced,
+    OffsetMismatch,
+    SourceDown,
+    StateLost,
+    StoreDown,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
 from ..sources.kafka import DeadLetters, Topic
 from ..state.base import Store
 from .shard import Shard
 
 POLL_MS = 200
 RETRY_S = 0.5  # between tries to open a shard again
-PASSING = (Fenced, OffsetMismatch, StoreDown, StoreFull, StoreReadOnly)
+PASSING = (Fenced, OffsetMismatch, SourceDown, StoreDown, StoreFull, StoreReadOnly)
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +84,10 @@ class Worker:
     ) -> None:
         """Go on until `stopped`, or until nothing has come for so long; then commit and let go."""
         while not stopped():
-            found = self.topic.poll(POLL_MS)
+            found = self._poll()
             self.at("3a")
             self._follow_changes()
-            for partition in [p for p, (due, _) in self._closed.items() if time.monotonic() >= due]:
-                self._open(partition)
+            self._open_due()
             for partition, messages in found.items():
                 self._take(partition, messages)
             self._commit_due()
@@ -92,6 +100,16 @@ class Worker:
     def lag(self) -> int:
         """Records of its partitions that are not learnt yet."""
         return sum(max(self.topic.bounds(p).end - shard.flow.offset, 0) for p, shard in self.shards.items())
+
+    def _poll(self) -> dict[int, list[Any]]:
+        try:
+            return self.topic.poll(POLL_MS)
+        except SourceDown as error:  # whatever it had in hand comes again
+            log.warning("%s", error)
+            for partition in list(self.shards):
+                self._drop(partition)
+            time.sleep(RETRY_S)
+            return {}
 
     def _follow_changes(self) -> None:
         for what, partitions in self.topic.changes():
@@ -106,26 +124,31 @@ class Worker:
                 self._closed |= {p: (0.0, time.monotonic()) for p in partitions if p in mine}
         self._closed = {p: when for p, when in self._closed.items() if p in self.topic.assigned()}
 
+    def _open_due(self) -> None:
+        for partition in [p for p, (due, _) in self._closed.items() if time.monotonic() >= due]:
+            try:
+                self._open(partition)
+            except PASSING as error:  # not now; a refused generation: the group tells by the next polls
+                _, since = self._closed[partition]
+                if (time.monotonic() - since) * 1000 > self.settings.kafka.give_up_ms:
+                    raise
+                log.warning("%s[%d] cannot be opened yet: %s", self.topic.name, partition, error)
+                self._closed[partition] = time.monotonic() + RETRY_S, since
+                if isinstance(error, SourceDown):
+                    return  # the others would wait as long, and heartbeats want polls between
+
     def _open(self, partition: int) -> None:
-        _, since = self._closed[partition]
         post = partial(self._letters.send, self.topic.name, partition) if self._letters else None
         known = self._known.get(partition) or self.topic.shown(partition)
-        try:
-            shard = Shard(
-                self.store, self.settings, self.topic, partition,
-                generation=self.topic.generation, owner=self.owner, known=known, post=post,
-            )  # fmt: skip
-        except PASSING as error:  # not now; a refused generation: the group tells by the next polls
-            if (time.monotonic() - since) * 1000 > self.settings.kafka.give_up_ms:
-                raise
-            log.warning("%s[%d] cannot be opened yet: %s", self.topic.name, partition, error)
-            self._closed[partition] = time.monotonic() + RETRY_S, since
-            return
+        shard = Shard(
+            self.store, self.settings, self.topic, partition,
+            generation=self.topic.generation, owner=self.owner, known=known, post=post,
+        )  # fmt: skip
         self.at("2a")
         if partition not in self.topic.assigned():
             return
-        self.shards[partition] = shard
         self.topic.resume(partition, shard.position)
+        self.shards[partition] = shard
         del self._closed[partition]
         self._known[partition] = shard.flow.offset
         log.info("%s: opened at offset %d, epoch %d", shard.name, shard.flow.offset, shard.checkpoint.epoch)
@@ -204,4 +227,7 @@ class Worker:
         if not self._joined or self._closed or time.monotonic() - self._active < seconds:
             return False
         self._active = time.monotonic()  # asked again after as long, if something is still to come
-        return all(self.topic.position(p) >= self.topic.bounds(p).end for p in self.shards)
+        try:
+            return all(self.topic.position(p) >= self.topic.bounds(p).end for p in self.shards)
+        except SourceDown:
+            return False

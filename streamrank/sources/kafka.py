@@ -13,7 +13,7 @@ from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 from kafka.structs import OffsetAndMetadata
 
 from streamrank.config import KafkaSettings
-from streamrank.errors import SourceError
+from streamrank.errors import SourceDown, SourceError
 
 ASK_MS = 10_000  # for one question to the broker
 CLOSE_MS = 3_000
@@ -82,8 +82,10 @@ class Topic:
     def poll(self, timeout_ms: int) -> dict[int, list[Any]]:
         """Messages (`offset`, `value`) by partition. One out of range comes with none: open it again."""
         try:
-            found = self._consumer.poll(timeout_ms=timeout_ms)
-        except (OffsetOutOfRangeError, LogTruncationError):
+            found = self._asking(lambda: self._consumer.poll(timeout_ms=timeout_ms))
+        except SourceError as error:
+            if not isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):
+                raise
             return {partition: [] for partition in self.assigned()}
         return {place.partition: messages for place, messages in found.items()}
 
@@ -138,7 +140,7 @@ class Topic:
         self._consumer.assign([place])
         self._consumer.seek(place, start)
         while self._asking(lambda: self._consumer.position(place, timeout_ms=ASK_MS)) < end:
-            found = self._consumer.poll(timeout_ms=1000).get(place, [])
+            found = self._asking(lambda: self._consumer.poll(timeout_ms=1000)).get(place, [])
             if found:
                 yield [message for message in found if message.offset < end]
 
@@ -151,9 +153,10 @@ class Topic:
         try:
             return ask()
         except (KafkaError, ValueError, AssertionError) as error:
-            raise SourceError(
-                f"Kafka at {self.servers}, topic {self.name}: {type(error).__name__}: {error}. Look whether "
-                "the broker runs there and lets this client in (kafka.servers, kafka.options)."
+            kind = SourceDown if getattr(error, "retriable", False) else SourceError
+            raise kind(
+                f"Kafka at {self.servers}, topic {self.name}: {error!r}. Look whether the broker runs there "
+                "and lets this client in (kafka.servers, kafka.options)."
             ) from error
 
 

@@ -82,11 +82,12 @@ class Fleet:
         self._live.remove(worker)
         worker.send_signal(number)
         try:
-            worker.wait(TERM_S)
+            if worker.wait(TERM_S) not in (0, -number):  # told to end, or before it knew how to
+                self.deaths.append(f"exit code {worker.returncode} at its end: {self._said(worker)}")
         except subprocess.TimeoutExpired:
             self.deaths.append(f"did not end within {TERM_S:.0f} s of SIGTERM: {self._said(worker)}")
             worker.send_signal(signal.SIGKILL)
             worker.wait()
 
     def _said(self, worker: subprocess.Popen[bytes]) -> str:
-        return (self.folder / f"worker-{worker.number}.log").read_text(errors="replace").strip()[-800:]  # type: ignore[attr-defined]
+        return (self.folder / f"worker-{worker.number}.log").read_text(errors="replace").strip()[-3000:]  # type: ignore[attr-defined]

@@ -1,0 +1,109 @@
+"""A worker and a broker that is away for a while."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from streamrank.config import load_settings
+from streamrank.errors import SourceDown
+from streamrank.pipeline import worker as workers
+from streamrank.pipeline.worker import Worker
+from streamrank.simulation import Settings, Simulator
+from streamrank.sources.kafka import Bounds
+from streamrank.state import open_store
+from streamrank.state.digest import shard_digests
+
+VALUES = list(Simulator(Settings(events=600, seed=3)).records())
+PARTITIONS = (0, 1)
+
+
+class Broker:
+    """A topic of two partitions in memory; `away` are calls by name and number that find nobody."""
+
+    name, generation = "t", 1
+
+    def __init__(self, away=()):
+        self.away, self.calls = set(away), dict.fromkeys(("poll", "bounds", "shown"), 0)
+        self.paused = set(PARTITIONS)
+        self.at = dict.fromkeys(PARTITIONS, 0)
+        self.noted = [("assigned", list(PARTITIONS))]
+
+    def call(self, what):
+        self.calls[what] += 1
+        if (what, self.calls[what]) in self.away:
+            raise SourceDown("nobody is there")
+
+    def changes(self):
+        taken, self.noted = self.noted, []
+        return taken
+
+    def assigned(self):
+        return set(PARTITIONS)
+
+    def poll(self, _):
+        self.call("poll")
+        found = {}
+        for partition in set(PARTITIONS) - self.paused:
+            start = self.at[partition]
+            mine = VALUES[partition::2][start : start + 50]
+            self.at[partition] += len(mine)
+            found[partition] = [SimpleNamespace(offset=start + n, value=v) for n, v in enumerate(mine)]
+        return {partition: messages for partition, messages in found.items() if messages}
+
+    def pause(self, partition):
+        self.paused.add(partition)
+
+    def resume(self, partition, offset):
+        self.at[partition] = offset
+        self.paused.discard(partition)
+
+    def position(self, partition):
+        return self.at[partition]
+
+    def bounds(self, partition):
+        self.call("bounds")
+        return Bounds(0, len(VALUES[partition::2]))
+
+    def shown(self, _):
+        self.call("shown")
+        return 0
+
+    def show(self, offsets):
+        pass
+
+
+def learn(**options):
+    settings = load_settings(None, {}, base={"commit_every": 120, **options.pop("base", {})})
+    with open_store("memory://") as store:
+        worker = Worker(settings, store, Broker(**options), group="g")
+        worker.run(lambda: False, until_idle_s=0.0)
+        return shard_digests(store), worker.counts
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(workers, "RETRY_S", 0.001)
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        [("poll", 1), ("poll", 2)],
+        [("poll", 4), ("poll", 7)],
+        [("bounds", 1), ("bounds", 2), ("bounds", 4)],
+        [("shown", 1), ("shown", 3)],
+        [("poll", 5), ("bounds", 3), ("bounds", 4)],
+    ],
+    ids=str,
+)
+def test_it_waits_and_ends_as_if_the_broker_had_always_been_there(away):
+    undisturbed, _ = learn()
+    digests, counts = learn(away=away)
+    assert digests == undisturbed
+    assert {offset for _, offset in digests.values()} == {len(VALUES) // 2}
+    assert (counts["reopened"] > 0) == any(call == "poll" and n > 1 for call, n in away)
+
+
+def test_it_gives_up_in_the_end():
+    with pytest.raises(SourceDown, match="nobody"):
+        learn(away=[("bounds", n) for n in range(1, 1000)], base={"kafka": {"give_up_ms": 20}})
