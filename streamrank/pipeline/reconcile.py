@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -142,14 +141,14 @@ def _rebuilt(
     """The judged lists of each part of the records, and the online weights at its end."""
     flow = Flow(settings)
     learner = next(one.learner for one in flow.models if one.name == model)
-    stops = [0, *(round(part * end) for part in PARTS), end]
+    stops = [*(round(part * end) for part in PARTS), end]
     due = {swap.offset: swap.after for swap in swaps}
     records = source.records(0)
-    parts, weights = [], []
-    for first, stop in pairwise(stops):
+    parts, weights, n = [], [], 0
+    for stop in stops:
         parts.append(Judgements())
         flow.recorder = parts[-1]
-        for _ in range(first, stop):
+        while flow.offset < stop:  # offsets may have gaps, or count bytes
             _take_due(flow, learner, due)
             record = next(records, None)
             if record is None:
@@ -158,7 +157,8 @@ def _rebuilt(
                     "log it was learnt from"
                 )
             flow.step(record)
-            if flow.offset % 500 == 0:
+            n += 1
+            if n % 500 == 0:
                 taken(flow.offset, end)
         flow.learn()
         weights.append(learner.served_weights().copy())

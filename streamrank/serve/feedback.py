@@ -1,20 +1,15 @@
-"""The embedded log: what was sent to /feedback, on disk before it is acknowledged, read by the worker.
-
-A folder of segments, each named by the offset of its first byte. An offset is a count of bytes, so that a
-reader begins where it stands without reading what lies before.
-"""
+"""The embedded log: what was sent to /feedback, on disk before it is acknowledged, read by the worker."""
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from ..errors import StoreError
-from ..events.types import Record
+from ..sources.feedback import ENDING, segments
 
 SEGMENT_BYTES = 64 << 20
-ENDING = ".jsonl"
 
 
 class FeedbackLog:
@@ -87,29 +82,6 @@ class FeedbackLog:
     def close(self) -> None:
         """Release the file."""
         os.close(self._file)
-
-
-def segments(folder: Path) -> list[tuple[Path, int]]:
-    """The files of a log and the offset where each begins, in order."""
-    return sorted(((path, int(path.stem)) for path in folder.glob(f"*{ENDING}")), key=lambda pair: pair[1])
-
-
-def records(folder: Path, start: int) -> Iterator[Record]:
-    """The whole lines from offset `start` on, up to the end as it is now.
-
-    The offset of a record is that of its last byte: the next one begins right behind it.
-    """
-    for path, first in segments(folder):
-        if first + path.stat().st_size <= start:
-            continue
-        with path.open("rb") as file:
-            at = max(first, start)
-            file.seek(at - first)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return  # still being written
-                at += len(line)
-                yield Record(at - 1, line[:-1], f"{path.name}+{at - len(line) - first}")
 
 
 def _drop_torn_line(path: Path) -> None:

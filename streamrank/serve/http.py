@@ -21,6 +21,7 @@ from ..errors import ConfigError, MalformedEvent, StoreError
 from .metrics import exposition
 from .openapi import description
 from .service import Service
+from .training import Busy
 
 PAGE = Path(__file__).parent / "page"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -58,6 +59,14 @@ def build_app(service: Service) -> Starlette:
             return _error(503, str(error))
         return _json(receipt, 400 if receipt.status == "rejected" else 200)
 
+    async def train(request: Request) -> Response:
+        try:
+            return _json(await asyncio.to_thread(service.train, request.path_params["model"]))
+        except ConfigError as error:
+            return _error(404, str(error))
+        except Busy as error:
+            return _error(409, str(error))
+
     async def snapshot(_: Request) -> Response:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "state.safetensors"
@@ -82,7 +91,8 @@ def build_app(service: Service) -> Starlette:
             after = float(since)
         except ValueError:
             return _error(400, f"since={since!r} is no time: seconds since 1970")
-        return _json({"now": service.now(), "points": [p for p in list(service.points) if p["time"] > after]})
+        points = [point for point in list(service.points) if point["time"] > after]
+        return _json({"now": service.now() | {"reconciled": list(service.training.done)}, "points": points})
 
     async def health(_: Request) -> Response:
         return _json({"status": "ok"})
@@ -102,6 +112,7 @@ def build_app(service: Service) -> Starlette:
     routes: list[tuple[str, Handler, str]] = [
         ("/rank/{model}", rank, "POST"),
         ("/feedback", feedback, "POST"),
+        ("/train/{model}", train, "POST"),
         ("/snapshot", snapshot, "POST"),
         ("/health", health, "GET"),
         ("/ready", ready, "GET"),

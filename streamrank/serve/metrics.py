@@ -53,6 +53,13 @@ def exposition(service: Service) -> str:
     ):  # fmt: skip
         add(part, "gauge", text,
             *(({"model": m}, spectrum[part]) for m, spectrum in spectra.items()))  # fmt: skip
+    drifts = {done["model"]: done["drift"] for done in service.training.done}
+    add("drift", "gauge", "How far the online model was from the full-batch optimum, when last reconciled.",
+        *(({"model": m, "part": part}, v)
+          for m, drift in drifts.items() for part, v in drift.items() if v is not None))  # fmt: skip
+    add("reconciliations_total", "counter", "Since the start, by what was chosen (of the last hundred).",
+        *(({"chosen": kind}, sum(done["chosen"] == kind for done in service.training.done))
+          for kind in ("keep", "replace", "rebase")))  # fmt: skip
     lines.append("# HELP streamrank_rank_seconds Time to answer a ranking, without HTTP.")
     lines.append("# TYPE streamrank_rank_seconds histogram")
     for model in models:

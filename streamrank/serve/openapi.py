@@ -42,6 +42,17 @@ def description() -> dict[str, Any]:
                 "requestBody": _body({"type": ["object", "array"]}),
                 "responses": {"200": _answer(receipt), **errors, "400": _answer(receipt), "503": down},
             }},
+            "/train/{model}": {"post": {
+                "summary": "Reconcile: solve the full batch, report the drift, swap if later data says so",
+                "parameters": [
+                    {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}},
+                ],
+                "responses": {
+                    "200": _answer({"type": "object"}), "401": errors["401"], "404": errors["404"],
+                    "409": {**down, "description": "one is under way, or there is too little to go by"},
+                    "429": errors["429"],
+                },
+            }},
             "/snapshot": {"post": {
                 "summary": "The whole state as one safetensors file",
                 "responses": {"200": {"description": "the file"}, "401": errors["401"], "503": down},

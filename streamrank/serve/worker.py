@@ -16,8 +16,8 @@ from ..config import Settings
 from ..errors import Fenced, OffsetMismatch
 from ..pipeline.checkpoint import Checkpoint
 from ..pipeline.flow import Flow
+from ..sources.feedback import records
 from ..state import Store, open_store
-from .feedback import records
 
 SHARD = "feedback"
 IDLE_S = 0.01

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from streamrank.errors import SourceError
 from streamrank.sources.base import FileSource, Source, readable
+from streamrank.sources.feedback import FeedbackSource, is_feedback
 from streamrank.sources.file import LogSource
 from streamrank.sources.letor import LetorSource
 from streamrank.sources.parquet import PARQUET_ENDINGS, ParquetSource
@@ -26,7 +27,10 @@ def open_source(paths: Sequence[str | Path]) -> Source:
 
     `.parquet` is Parquet; `.svmlight`, `.letor`, and `.txt` with a qid on its first line, are LETOR lists;
     `.csv`, `.tsv`, `.dat` and `.data` are ratings unless they start as JSON; all else and "-" are event logs.
+    A folder is the feedback log of a server.
     """
+    if len(paths) == 1 and is_feedback(Path(paths[0])):
+        return FeedbackSource(paths[0])
     found = readable([paths] if isinstance(paths, str | Path) else paths)
     kinds = [_kind(path) for path in found]
     for path, kind in zip(found, kinds, strict=True):

@@ -13,14 +13,18 @@ from hypothesis import strategies as st
 
 from streamrank.cli import main
 from streamrank.config import ServeSettings, Settings
-from streamrank.errors import ConfigError
+from streamrank.errors import ConfigError, SourceError
 from streamrank.events.types import Record
 from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.flow import Flow
 from streamrank.pipeline.memory import all_entries
-from streamrank.serve.feedback import FeedbackLog, records
+from streamrank.serve.feedback import FeedbackLog
 from streamrank.serve.server import Server
 from streamrank.serve.worker import SHARD
+from streamrank.simulation import Settings as World
+from streamrank.simulation import Simulator
+from streamrank.sources import open_source
+from streamrank.sources.feedback import records
 from streamrank.state import open_store
 
 pytestmark = pytest.mark.xdist_group("serve")
@@ -157,6 +161,29 @@ def test_no_body_of_any_shape_breaks_it(client, value, path):
     assert client.post(path, json=value).status_code in (200, 400)
 
 
+def test_train_reconciles_and_answers_as_metarank_does(tmp_path):
+    settings = Settings(store=f"sqlite:///{tmp_path}/s.db", serve=ServeSettings(port=0))
+    with Server(settings) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        early = client.post("/train/default")
+        assert (early.status_code, "empty" in early.json()["error"]) == (409, True)
+        assert client.post("/train/other").status_code == 404
+        log = b"\n".join(Simulator(World(events=3000, seed=3, shuffled=0.2)).records())
+        offset = client.post("/feedback", content=log).json()["offset"]
+        until(lambda: client.get("/live").json()["now"]["shards"].get(SHARD, {}).get("offset") == offset)
+        done = client.post("/train/default").json()
+        assert {"features", "iterations", "sizeBytes", "drift", "chosen"} <= set(done)
+        assert {"price", "rating"} <= {feature["name"] for feature in done["features"]}
+        assert all(0 < step["testMetric"] < 1 for step in done["iterations"])
+        assert client.get("/live").json()["now"]["reconciled"][-1]["drift"] == done["drift"]
+        assert 'streamrank_drift{model="default",part="cosine"}' in client.get("/metrics").text
+        # the worker, fenced by the swap or not, goes on from where it stood
+        offset = client.post("/feedback", json=GOOD).json()["offset"]
+        until(lambda: client.get("/live").json()["now"]["shards"][SHARD]["offset"] == offset)
+        # the command line does the same from the same log
+        command = ["reconcile", "--store", settings.store, "--shard", SHARD, "--json"]
+        assert main([*command, "--data", str(server.service.feed.folder)]) == 0
+
+
 def test_what_it_says_of_itself(client, server):
     assert client.get("/health").json() == {"status": "ok"}
     until(lambda: client.get("/ready").status_code == 200)
@@ -183,26 +210,27 @@ def test_what_it_says_of_itself(client, server):
 def running(server) -> int:
     """The worker's pid. Never 0, which a signal would take for the whole group of processes."""
     seen = []
-    until(lambda: seen.append(server.service.worker.pid) or seen[-1])
+    until(lambda: seen.append(server.service.feed.worker.pid) or seen[-1])
     return seen[-1]
 
 
 def test_a_killed_worker_is_started_again_and_learns_each_event_once(client, server, tmp_path):
+    feed = server.service.feed
     for k in range(6):
         events = [{**GOOD, "id": f"e{k}-{n}", "x": {"a": n / 7, "b": k / 5}} for n in range(20)]
         assert client.post("/feedback", json=events).json()["accepted"] == 20
         if k in (1, 3):
             pid = running(server)
             os.kill(pid, signal.SIGKILL)
-            until(lambda gone=pid: server.service.worker.pid not in (0, gone))
-    until(lambda: server.service.worker.last and server.service.worker.last.offset == server.service.log.end)
+            until(lambda gone=pid: feed.worker.pid not in (0, gone))
+    until(lambda: feed.worker.last and feed.worker.last.offset == feed.log.end)
     with open_store(server.service.settings.store) as store:
         stored, offset = store.read(SHARD)
     flow = Flow(server.service.settings)
-    for record in records(server.service.log.folder, 0):
+    for record in records(feed.log.folder, 0):
         flow.step(record)
     flow.learn()
-    assert offset == server.service.log.end
+    assert offset == feed.log.end
     assert all_entries(flow) == stored
 
 
@@ -248,6 +276,20 @@ def test_old_segments_go_once_they_are_learnt(tmp_path, monkeypatch):
     log.close()
     assert [r.value for r in records(tmp_path / "log", 22)] == [b"%010d" % k for k in (2, 3, 4)]
     assert len(list((tmp_path / "log").iterdir())) == 3
+    with pytest.raises(SourceError, match="keep_mb"):
+        next(open_source([tmp_path / "log"]).records(0))
+
+
+def test_the_log_is_a_source_that_is_read_from_any_record_on(tmp_path):
+    log = FeedbackLog(tmp_path / "log")
+    log.append([b"%d" % k * (k + 1) for k in range(30)])
+    log.close()
+    source = open_source([tmp_path / "log"])
+    whole = list(source.records())
+    assert source.progress() == (log.end, log.end)
+    for k, record in enumerate(whole):
+        assert next(source.records(record.offset)) == record
+        assert list(source.records(record.offset + 1)) == whole[k + 1 :]
 
 
 def test_a_store_that_a_replay_filled_is_served(tmp_path):

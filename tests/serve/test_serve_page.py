@@ -38,7 +38,7 @@ def browser():
 def server(tmp_path_factory):
     store = f"sqlite:///{tmp_path_factory.mktemp('page')}/s.db"
     with Server(Settings(store=store, serve=ServeSettings(port=0))) as running:
-        log = b"\n".join(Simulator(World(events=3000, seed=3)).records())
+        log = b"\n".join(Simulator(World(events=3000, seed=3, shuffled=0.2)).records())
         assert httpx.post(f"{running.url}/feedback", content=log, timeout=60).json()["accepted"] == 3000
         yield running
 
@@ -76,6 +76,9 @@ def test_charts_draw_and_move_and_a_click_changes_the_order(browser, server, sch
     assert page.evaluate(names)[0] == last
     spent = int(page.inner_text("#said").split(" in ")[1].split()[0])
     assert spent < 1000
+    page.click("#reconcile")
+    until(page, "document.querySelectorAll('#drift .scatterlayer .trace').length == 2")
+    until(page, "document.getElementById('kept').textContent.includes('wrong order')")
     wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide <= 0, "it scrolls sideways"
     fields = "[...document.querySelectorAll('button,input,select,textarea')]"

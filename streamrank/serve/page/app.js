@@ -15,7 +15,10 @@ async function ask(path, options = {}) {
   return answer;
 }
 
-const post = async (path, body) => (await ask(path, { method: "POST", body: JSON.stringify(body) })).json();
+const post = async (path, body) => (await ask(path, { method: "POST", body: body && JSON.stringify(body) })).json();
+
+// told apart by people who see red and green alike, on light and on dark
+const COLOURS = ["#2a86d9", "#e08a1e", "#1aa179", "#c061cb", "#d3545a"];
 
 // -- charts ---------------------------------------------------------------------------------------------------
 
@@ -25,10 +28,12 @@ function draw(id, traces, axes = {}) {
   const axis = { gridcolor: line, zerolinecolor: line, automargin: true };
   const layout = {
     margin: { l: 8, r: 8, t: 8, b: 8 }, paper_bgcolor: "transparent", plot_bgcolor: "transparent",
-    font: { color: ink, size: 12 }, legend: { orientation: "h", y: -0.2 }, showlegend: true,
-    xaxis: { ...axis, type: "date" }, yaxis: { ...axis, rangemode: "tozero", ...axes.left },
+    font: { color: ink, size: 12 }, legend: { orientation: "h", y: -0.15, yanchor: "top" }, showlegend: true,
+    xaxis: { ...axis, type: "date", nticks: 4, tickangle: 0, tickformat: "%H:%M:%S", hoverformat: "%H:%M:%S", range: axes.range },
+    yaxis: { ...axis, rangemode: "tozero", nticks: 6, ...axes.left }, colorway: COLOURS, shapes: axes.marks ?? [],
+    hovermode: "x unified", hoverlabel: { bgcolor: style.getPropertyValue("--card").trim() },
   };
-  if (axes.right) layout.yaxis2 = { ...axis, rangemode: "tozero", overlaying: "y", side: "right", showgrid: false, ...axes.right };
+  if (axes.right) layout.yaxis2 = { ...axis, rangemode: "tozero", overlaying: "y", side: "right", tickmode: "auto", nticks: 5, showgrid: false, ...axes.right };
   Plotly.react(id, traces, layout, { displayModeBar: false, responsive: true });
 }
 
@@ -56,7 +61,34 @@ function charts(models) {
     trace("eta", spectrum(first, "eta"), { yaxis: "y2", line: { dash: "dot" } }),
     trace("mu", spectrum(first, "mu"), { yaxis: "y2", line: { dash: "dash" } }),
   ], { left: { type: "log", rangemode: "normal" }, right: {} });
-  draw("refused", ["rejected", "duplicates", "late"].map((fate) => trace(fate, (p) => p.events[fate] ?? 0)));
+  draw("refused", [
+    trace("dead letters", (p) => p.events.rejected ?? 0),
+    trace("refused", (p) => p.received.rejected),
+    trace("duplicates", (p) => p.events.duplicates ?? 0),
+    trace("late", (p) => p.events.late ?? 0),
+  ]);
+}
+
+function drift(reconciled) {
+  const when = (done) => new Date(1000 * done.time);
+  const line = (name, model, part) => {
+    const of = reconciled.filter((done) => done.model === model);
+    return { name, mode: "lines+markers", x: of.map(when), y: of.map((done) => done.drift[part]) };
+  };
+  const models = [...new Set(reconciled.map((done) => done.model))];
+  const named = (text, model) => (models.length > 1 ? `${model}: ${text}` : text);
+  const marks = reconciled.map((done) => ({
+    type: "line", x0: when(done), x1: when(done), y0: 0, y1: 1, yref: "paper",
+    line: { color: done.swapped ? COLOURS[2] : COLOURS[3], width: 1, dash: done.swapped ? "solid" : "dot" },
+  }));
+  draw("drift", models.flatMap((model) => [
+    line(named("online", model), model, "pairwise_error_online"),
+    line(named("optimum", model), model, "pairwise_error_optimal"),
+  ]), { marks, range: points.length ? [new Date(1000 * points[0].time), new Date()] : undefined });
+  const last = reconciled.at(-1);
+  const text = last ? `Last: ${last.swapped ? `weights swapped (${last.chosen})` : "the online model stays"}, `
+    + `cosine ${last.drift.cosine.toFixed(3)}, ${last.seconds.toFixed(1)} s.` : "Not measured yet: reconcile.";
+  if (at("drifted").textContent !== text) at("drifted").textContent = text;
 }
 
 // -- tables ---------------------------------------------------------------------------------------------------
@@ -101,6 +133,7 @@ async function look() {
     if (at("state").textContent !== state) at("state").textContent = state;
     at("state").classList.toggle("bad", typeof now.degraded === "string");
     charts(models);
+    drift(now.reconciled);
     tables(now);
   } catch (error) {
     at("state").textContent = `no answer: ${error.message}`;
@@ -167,6 +200,22 @@ async function said(what) {
 at("try").addEventListener("submit", (event) => {
   event.preventDefault();
   said(rank);
+});
+
+at("reconcile").addEventListener("click", async () => {
+  at("reconcile").disabled = true;
+  at("kept").textContent = "reconciling; learning goes on …";
+  try {
+    const done = await post(`/train/${encodeURIComponent(at("model").value)}`);
+    const share = (error) => `${(100 * error).toFixed(1)} %`;
+    at("kept").textContent = `pairs in the wrong order: online ${share(done.drift.pairwise_error_online)}, `
+      + `optimum ${share(done.drift.pairwise_error_optimal)}. `
+      + (done.swapped ? `The weights were swapped (${done.chosen}).` : "The online model stays.");
+    await look();
+  } catch (error) {
+    at("kept").textContent = error.message;
+  }
+  at("reconcile").disabled = false;
 });
 
 at("snapshot").addEventListener("click", async () => {

@@ -1,0 +1,86 @@
+"""POST /train: a reconciliation in a process of its own, with Metarank's answer and the drift."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..config import Settings
+from ..errors import StreamrankError
+from ..pipeline.reconcile import reconcile
+from ..sources.feedback import FeedbackSource
+from ..state import open_store
+from .worker import SHARD
+
+KEPT = 100  # reconciliations remembered for the chart
+
+
+class Busy(StreamrankError):
+    """One is under way, or there is nothing to reconcile with."""
+
+
+class Training:
+    """Reconciles one model at a time, beside the server: answering rankings is not held up.
+
+    `done` holds the last ones, oldest first: when, which model, its drift, what was chosen.
+    """
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self._settings, self._folder = settings, folder
+        self._one = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.done: deque[dict[str, Any]] = deque(maxlen=KEPT)
+
+    def train(self, model: str) -> dict[str, Any]:
+        """Reconcile a model; returns the report of `streamrank reconcile`. `Busy`: not now, and why."""
+        if not self._one.acquire(blocking=False):
+            raise Busy("a reconciliation is under way: ask again when it is done")
+        try:
+            told = {"settings": self._settings, "folder": str(self._folder), "model": model}
+            with subprocess.Popen(
+                [sys.executable, "-m", "streamrank.serve.training"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            ) as self._process:
+                said, _ = self._process.communicate(msgspec.json.encode(told))
+            result: dict[str, Any] = msgspec.json.decode(said) if said else {"error": "it was broken off"}
+            if "error" in result:
+                raise Busy(result["error"])
+            self.done.append({"time": time.time(), **{key: result[key] for key in SHOWN}})
+            return result
+        finally:
+            self._process = None
+            self._one.release()
+
+    def close(self) -> None:
+        """Break off what is under way: until its one commit it has changed nothing."""
+        if process := self._process:
+            process.kill()
+
+
+SHOWN = ("model", "drift", "chosen", "swapped", "offset", "seconds")
+
+
+def main() -> None:
+    """The process: what to do as JSON on standard input, the report or an error on standard output."""
+    told: dict[str, Any] = msgspec.json.decode(sys.stdin.buffer.read())
+    settings = msgspec.convert(told["settings"], Settings)
+    os.nice(10)  # rankings and learning go first
+    try:
+        with open_store(settings.store, settings) as store:
+            source = FeedbackSource(told["folder"])
+            result = reconcile(store, source, settings, shard=SHARD, model=told["model"])
+    except StreamrankError as error:
+        result = {"error": str(error)}
+    sys.stdout.buffer.write(msgspec.json.encode(result))
+
+
+if __name__ == "__main__":
+    main()
