@@ -110,7 +110,7 @@ def _member(arguments: argparse.Namespace) -> list[str]:
 
 
 def _fault() -> Callable[[str], None]:
-    """For tests: STREAMRANK_TEST_KILL_AT=4b:3 ends the process by kill -9 the third time it is at step 4b."""
+    """For tests: STREAMRANK_TEST_KILL_AT=4c:3 ends the process by kill -9 the third time it is at step 4c."""
     wanted = os.environ.get("STREAMRANK_TEST_KILL_AT", "")
     step, _, times = wanted.partition(":")
     left = int(times or 1)

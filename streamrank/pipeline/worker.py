@@ -6,8 +6,8 @@ The protocol; the numbers stand in the code, and `at` is called with each of the
 2. For each partition assigned: (2a) acquire the shard under the group's generation, which fences off its
    earlier owner, and load it; (2b) seek to the stored offset and resume.
 3. (3a) Poll; (3b) decode, dedup, join, judge, score, learn, in memory.
-4. After enough events or time: (4a) dead letters are delivered, then state, offset, joins, ids and counters
-   are written in one transaction that checks owner and offset; (4b) it was made.
+4. After enough events or time (4a): dead letters are delivered (4b), then state, offset, joins, ids and
+   counters are written in one transaction that checks owner and offset; (4c) it was made.
 5. For displays of lag only, the offset is committed to Kafka.
 6. Revoked, or told to stop: (6a) commit what is in hand, (6b) let go.
 
@@ -20,7 +20,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ from ..errors import (
     StoreReadOnly,
 )
 from ..sources.kafka import DeadLetters, Topic
-from ..state.base import Store
+from ..state.base import DeadLetter, Store
 from .shard import Shard
 
 POLL_MS = 200
@@ -138,7 +138,7 @@ class Worker:
                     return  # the others would wait as long, and heartbeats want polls between
 
     def _open(self, partition: int) -> None:
-        post = partial(self._letters.send, self.topic.name, partition) if self._letters else None
+        post = partial(self._post, partition) if self._letters else None
         known = self._known.get(partition) or self.topic.shown(partition)
         shard = Shard(
             self.store, self.settings, self.topic, partition,
@@ -153,6 +153,11 @@ class Worker:
         self._known[partition] = shard.flow.offset
         log.info("%s: opened at offset %d, epoch %d", shard.name, shard.flow.offset, shard.checkpoint.epoch)
         self.at("2b")
+
+    def _post(self, partition: int, letters: Sequence[DeadLetter]) -> None:
+        assert self._letters is not None
+        self._letters.send(self.topic.name, partition, letters)
+        self.at("4b")
 
     def _take(self, partition: int, messages: list[Any]) -> None:
         shard = self.shards.get(partition)
@@ -184,7 +189,7 @@ class Worker:
         self.at("4a")
         made = whether()
         if made:
-            self.at("4b")
+            self.at("4c")
             self.counts["commits"] += 1
             self._known[shard.partition] = shard.flow.offset
             self._alarm(shard)

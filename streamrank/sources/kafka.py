@@ -168,7 +168,9 @@ class DeadLetters:
         keep = ("security_protocol", "ssl_", "sasl_", "request_timeout_ms")
         options = {key: value for key, value in settings.options.items() if key.startswith(keep)}
         try:
-            self._producer: Any = KafkaProducer(bootstrap_servers=settings.servers.split(","), **options)
+            self._producer: Any = KafkaProducer(
+                bootstrap_servers=settings.servers.split(","), max_block_ms=ASK_MS, **options
+            )
         except KafkaError as error:
             raise self._refused(error) from error
 
