@@ -228,6 +228,14 @@ def _less(total: Floats, left: Floats, means: Floats) -> Floats:
     return total
 
 
+def _row_numbers(name: str, rows: AnyArray) -> Ints:
+    rows = np.asarray(rows)
+    whole = rows.astype(np.int64, casting="unsafe")
+    if rows.dtype == bool or (whole != rows).any():
+        raise ValueError(f"{name} must be row numbers, whole ones: it holds {rows.dtype}")
+    return np.ascontiguousarray(whole)
+
+
 class PairOperator:
     """v -> X'M diag(c) M'(Xv) for preferences better > worse, [1] section 3.5; M is m x l and never formed.
 
@@ -267,8 +275,7 @@ class PairOperator:
         self.matrix = X if isinstance(X, Matrix) else Matrix(X, n_threads=n_threads, form=form)
         m, n = self.matrix.shape
         self.shape = (n, n)
-        self.better = np.ascontiguousarray(better, np.int64)
-        self.worse = np.ascontiguousarray(worse, np.int64)
+        self.better, self.worse = _row_numbers("better", better), _row_numbers("worse", worse)
         pairs = len(self.better)
         self.weights = np.ones(pairs) if weights is None else np.ascontiguousarray(weights, np.float64)
         self.magnitudes = (

@@ -216,6 +216,8 @@ class RankRLS:
 
     def predict(self, X: Any) -> Floats:
         """The score of each row; columns of a sparse X that were not seen in training weigh 0."""
+        if not hasattr(self, "weights"):
+            raise ValueError("nothing was learnt yet: call fit, fit_pairs or fit_blocks first")
         return _scorer(X, len(self.weights), self.n_threads)(self.weights)
 
     def path(self, lambdas: Sequence[float]) -> Floats:

@@ -55,7 +55,8 @@ def evaluate(
     behind a Gaussian basis. A streaming learner is shown to `look` after as many lists as `looks` say (behind
     a basis it knows the columns of that); where those fall changes nothing, and their time does not count.
     """
-    refuse_untaught(train)
+    refuse_orderless(train, "--train")
+    refuse_orderless(test, "--test")
     began = time.perf_counter()
     if learner == RBF:
         refuse_unknown(RBF, params, [*BASIS, *parameters(LinearRegressionRanker)])
@@ -103,18 +104,17 @@ def evaluate(
     }
 
 
-def refuse_untaught(train: Dataset) -> None:
-    """`ConfigError` for lists from which no learner can learn an order."""
-    if not train.n_lists:
-        raise ConfigError("there are no lists to learn from: the files of --train are empty")
-    if not np.isfinite(train.data).all():
-        row = int(np.searchsorted(train.indptr, np.argmin(np.isfinite(train.data)), side="right")) - 1
+def refuse_orderless(data: Dataset, option: str) -> None:
+    """`ConfigError` for lists from which no order can be learnt, and on which none can be shown."""
+    if not data.n_lists:
+        raise ConfigError(f"there are no lists in the files of {option}")
+    if not np.isfinite(data.data).all():
+        row = int(np.searchsorted(data.indptr, np.argmin(np.isfinite(data.data)), side="right")) - 1
         raise ConfigError(
-            f"row {row + 1} of the lists to learn from holds NaN or infinity: leave it out, or give the "
-            "value a number"
+            f"row {row + 1} of {option} holds NaN or infinity: leave it out, or give the value a number"
         )
-    if all(np.ptp(train.y[first:end]) == 0.0 for first, end in pairwise(train.lists)):
-        raise ConfigError("the labels are constant in every list to learn from: there is nothing to rank")
+    if all(np.ptp(data.y[first:end]) == 0.0 for first, end in pairwise(data.lists)):
+        raise ConfigError(f"the labels are constant in every list of {option}: there is nothing to rank")
 
 
 def _in_batch(

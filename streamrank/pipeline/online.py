@@ -28,7 +28,7 @@ from ..preferences.shown import Shown
 from ..simulation.clicks import CLICK_MODELS, spread_grades
 from ..simulation.draws import generator
 from ..sources.dataset import Dataset
-from .evaluate import as_batch, measures, refuse_untaught
+from .evaluate import as_batch, measures, refuse_orderless
 
 SHOWN = 10
 MEASURING = 10  # at most one round in so many goes into measuring the position bias first
@@ -62,7 +62,7 @@ class Users:
             raise ConfigError(
                 f"there is no click model {click_model!r}; choose of: {', '.join(CLICK_MODELS)}"
             )
-        refuse_untaught(train)
+        refuse_orderless(train, "--train")
         self.click_model, self.rounds, self.seed = click_model, rounds, seed
         self._clicks = CLICK_MODELS[click_model]
         whole, grades = as_batch(train, np.arange(train.n_lists)), spread_grades(train.y)

@@ -265,3 +265,13 @@ def test_what_chooses_by_validation_asks_for_it():
         RankRLS(GRID).fit(X4, Y4, valid=(X4, np.ones(4), None))
     with pytest.raises(ValueError, match="no preferences"):
         RankRLS().fit_pairs(X4, [], [])
+
+
+def test_row_numbers_are_whole_and_predict_comes_after_fit():
+    for better in ([0.5, 1.0], np.array([True, False])):
+        with pytest.raises(ValueError, match="better must be row numbers"):
+            RankRLS().fit_pairs(X4, better, [1, 2])
+    floats = RankRLS().fit_pairs(X4, [0.0, 1.0], [2.0, 3.0])
+    np.testing.assert_array_equal(floats.weights, RankRLS().fit_pairs(X4, [0, 1], [2, 3]).weights)
+    with pytest.raises(ValueError, match="nothing was learnt yet"):
+        RankRLS().predict(X4)

@@ -120,9 +120,9 @@ def test_wrong_names_are_refused_with_what_there_is(files, capsys):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("", "no lists to learn from"),
-        ("1 qid:1 1:2\n0 qid:1 1:nan\n", "row 2 of the lists to learn from holds NaN"),
-        ("1 qid:1 1:2\n1 qid:1 1:3\n0 qid:2 1:3\n", "constant in every list"),
+        ("", "no lists in the files of --train"),
+        ("1 qid:1 1:2\n0 qid:1 1:nan\n", "row 2 of --train holds NaN"),
+        ("1 qid:1 1:2\n1 qid:1 1:3\n0 qid:2 1:3\n", "constant in every list of --train"),
     ],
 )
 @pytest.mark.parametrize("learner", ["egdm", "ranknet", "rankrls", "rbf"])
@@ -131,6 +131,8 @@ def test_what_teaches_nothing_is_refused_whoever_should_learn(files, tmp_path, c
     path.write_text(rows)
     assert main(["evaluate", "--train", str(path), "--test", files[2], "--learner", learner]) == 2
     assert said in capsys.readouterr().err
+    assert main(["evaluate", "--train", files[0], "--test", str(path), "--learner", learner]) == 2
+    assert said.replace("--train", "--test") in capsys.readouterr().err
 
 
 def test_on_mq2008_one_pass_reaches_the_known_quality(public_data):
