@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .learners.song import KSONG, SONG
     from .metrics.running import DCG, MAP, MRR, NDCG, HitAt, ListRMS, PairwiseError, PrecisionAt, RecallAt
     from .pipeline.flow import Flow
+    from .serve.client import AsyncClient, Client
+    from .serve.live import Live
+    from .serve.local import Local
     from .state import open_store
 
 __all__ = [
@@ -31,6 +34,8 @@ __all__ = [
     "NDCG",
     "SONG",
     "ApproxNDCG",
+    "AsyncClient",
+    "Client",
     "Flow",
     "GaussianBasis",
     "HitAt",
@@ -39,6 +44,8 @@ __all__ = [
     "ListMLE",
     "ListNet",
     "ListRMS",
+    "Live",
+    "Local",
     "NeuralNDCG",
     "PairwiseError",
     "PrecisionAt",
@@ -72,6 +79,9 @@ _HOMES = {
         "DCG", "MAP", "MRR", "NDCG", "HitAt", "ListRMS", "PairwiseError", "PrecisionAt", "RecallAt",
     ),
     "pipeline.flow": ("Flow",),
+    "serve.client": ("AsyncClient", "Client"),
+    "serve.live": ("Live",),
+    "serve.local": ("Local",),
     "state": ("open_store",),
 }  # fmt: skip
 

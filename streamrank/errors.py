@@ -5,6 +5,7 @@ StreamrankError
 ├── MalformedEvent     a record cannot become an event: it goes to the dead letters
 ├── SourceError        a log or topic cannot be read
 │   └── SourceDown     the broker cannot be reached or does not answer: it may later
+├── ServerRefused      a server did not do what a client asked, or is away
 ├── DivergedError      a learner met a step that is not finite: its state is as before that step
 └── StoreError         the state could not be read or written
     ├── Fenced         another process owns the shard now
@@ -50,6 +51,14 @@ class SourceError(StreamrankError):
 
 class SourceDown(SourceError):
     """The broker cannot be reached, does not answer in time, or is not ready; nothing was read."""
+
+
+class ServerRefused(StreamrankError):
+    """A server answered otherwise than asked; `status` is that of HTTP, 0 where no answer came."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        self.status, self.reason = status, reason
+        super().__init__(reason)
 
 
 class StoreError(StreamrankError):

@@ -6,7 +6,7 @@ import msgspec
 
 from ..config import load_settings
 from ..errors import ConfigError
-from ..serve.worker import SHARD
+from ..sources.feedback import SHARD
 from ..state import open_store
 from ..state.urls import shown
 from .output import say, settings_of

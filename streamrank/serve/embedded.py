@@ -11,9 +11,10 @@ from ..errors import ConfigError
 from ..events.types import Event
 from ..pipeline.flow import Flow
 from ..pipeline.memory import check_config
+from ..sources.feedback import SHARD
 from ..state import open_store
 from .feedback import FeedbackLog
-from .worker import SHARD, Report, Worker
+from .worker import Report, Worker
 
 MAX_WAITING = 100_000  # bodies not yet learnt whose time is remembered; the oldest go first
 

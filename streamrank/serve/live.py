@@ -16,38 +16,13 @@ from ..events.types import Item, Ranking
 from ..features.batch import Batch, BatchBuilder
 from ..learners.base import Ranker
 from ..state import Store, open_store
+from .answers import Answer, Part, Ranked
 from .shards import Served, load
 
 POLL_S = 0.02  # between looks at where the shards stand
 SHARE = 0.2  # of the time goes into reading, at most: a large state is read less often
 
 log = logging.getLogger(__name__)
-
-
-class Part(msgspec.Struct, frozen=True):
-    """What one feature adds to a score; `value` is counted from what is typical of it."""
-
-    name: str
-    value: float
-    share: float
-
-
-class Ranked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item in its place."""
-
-    item: str
-    score: float
-    features: list[Part] | None = None
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """Items, best first. Degraded: nothing was learnt yet (input order), or the store is away."""
-
-    items: list[Ranked]
-    took: float  # milliseconds
-    model: str
-    model_version: str
-    degraded: bool
 
 
 class Live:

@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 
 from ..events.types import RankRequest
-from .live import Answer
-from .service import Receipt
+from .answers import Answer, Receipt
 
 _REF = "#/components/schemas/{name}"
 

@@ -16,32 +16,15 @@ from ..events.types import Event
 from ..state import open_store
 from ..state.snapshot import write_snapshot
 from ..state.values import decode
+from .answers import Answer, Receipt, Rejected
 from .bodies import parts
 from .embedded import Embedded
 from .latency import Latencies
-from .live import Answer, Live
+from .live import Live
 from .status import learnt, trained
 from .training import Training
 
 MAX_POINTS = 900  # of the charts: a quarter of an hour, a second each
-
-
-class Rejected(msgspec.Struct, frozen=True):
-    """An event that was not taken, by its place in the body."""
-
-    index: int
-    reason: str
-
-
-class Receipt(msgspec.Struct, frozen=True):
-    """What became of the events of a body; those accepted are on disk."""
-
-    status: str
-    accepted: int
-    rejected: list[Rejected]
-    tookMillis: int  # noqa: N815  (Metarank's name)
-    updated: int = 0
-    offset: int = 0  # once the shard `feedback` stands here, all of them are learnt
 
 
 class Service:

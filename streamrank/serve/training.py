@@ -14,9 +14,8 @@ import msgspec
 from ..config import Settings
 from ..errors import StreamrankError
 from ..pipeline.reconcile import reconcile
-from ..sources.feedback import FeedbackSource
+from ..sources.feedback import SHARD, FeedbackSource
 from ..state import open_store
-from .worker import SHARD
 
 KEPT = 100  # reconciliations remembered for the chart
 

@@ -16,10 +16,9 @@ from ..config import Settings
 from ..errors import Fenced, OffsetMismatch
 from ..pipeline.checkpoint import Checkpoint
 from ..pipeline.flow import Flow
-from ..sources.feedback import records
+from ..sources.feedback import SHARD, records
 from ..state import Store, open_store
 
-SHARD = "feedback"
 IDLE_S = 0.01
 COMMIT_SHARE = 0.25  # of the time goes into commits made early, because nothing more is there to learn
 BACKOFF_S = (0.1, 5.0)

@@ -10,6 +10,7 @@ from streamrank.errors import SourceError
 from streamrank.events.types import Record
 from streamrank.sources.base import digest
 
+SHARD = "feedback"  # is fed by it
 ENDING = ".jsonl"
 _LOOK_BACK = 1 << 16
 

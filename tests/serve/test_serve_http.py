@@ -20,18 +20,17 @@ from streamrank.pipeline.flow import Flow
 from streamrank.pipeline.memory import all_entries
 from streamrank.serve.feedback import FeedbackLog
 from streamrank.serve.server import Server
-from streamrank.serve.worker import SHARD
 from streamrank.simulation import Settings as World
 from streamrank.simulation import Simulator
 from streamrank.sources import open_source
-from streamrank.sources.feedback import records
+from streamrank.sources.feedback import SHARD, records
 from streamrank.state import open_store
 
 pytestmark = pytest.mark.xdist_group("serve")
 TOKEN = "s3cret"
 
 
-def until(holds, seconds=30.0):
+def until(holds, seconds=120.0):  # the first to learn compiles the kernels
     deadline = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < deadline, "it did not come to that"

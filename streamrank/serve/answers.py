@@ -1,0 +1,47 @@
+"""What the server answers: the types that server and client share."""
+
+import msgspec
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one feature adds to a score; `value` is counted from what is typical of it."""
+
+    name: str
+    value: float
+    share: float
+
+
+class Ranked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An item in its place."""
+
+    item: str
+    score: float
+    features: list[Part] | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Items, best first. Degraded: nothing was learnt yet (input order), or the store is away."""
+
+    items: list[Ranked]
+    took: float  # milliseconds
+    model: str
+    model_version: str
+    degraded: bool
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """An event that was not taken, by its place in the body."""
+
+    index: int
+    reason: str
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of the events of a body; those accepted are on disk."""
+
+    status: str
+    accepted: int
+    rejected: list[Rejected]
+    tookMillis: int  # noqa: N815  (Metarank's name)
+    updated: int = 0
+    offset: int = 0  # once the shard `feedback` stands here, all of them are learnt
