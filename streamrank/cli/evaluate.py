@@ -24,16 +24,23 @@ from ..pipeline.rbf import RBF, in_front
 from ..pipeline.recommend import evaluate_interactions, rank_as_they_come
 from ..sources.dataset import Dataset
 from ..sources.ratings import read_interactions
+from .offpolicy import weigh_candidates
 from .online import serve_users
 from .output import check_writable, print_json, print_table, progress
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
     """Train on one set of judged lists, test on another; draw how it went."""
+    if arguments.off_policy:
+        return weigh_candidates(arguments, _params(arguments.set or []))
+    if not arguments.learner:
+        raise ConfigError("say which --learner to evaluate, such as --learner egdm")
     if arguments.interactions:
         return _evaluate_interactions(arguments)
     if not arguments.train or not arguments.test:
-        raise ConfigError("evaluate needs --train and --test with judged lists, or --interactions")
+        raise ConfigError(
+            "evaluate needs --train and --test with judged lists, or --interactions, or --off-policy"
+        )
     if arguments.plot:
         check_writable(arguments.plot, "figures")
     train, test = read_lists(arguments.train), read_lists(arguments.test)

@@ -60,11 +60,12 @@ class Judge:
         """The chance that each place of a ranking was looked at; None while it is not known."""
         if shown.propensities is not None:
             return shown.propensities
+        return self.by_rank(len(shown.items))
+
+    def by_rank(self, n: int) -> list[float] | None:
+        """The chance that each of the first n ranks is looked at, where no event says it."""
         by_rank = self.settings.theta or self.measured()
-        if by_rank is None:
-            return None
-        n = len(shown.items)
-        return by_rank[:n] + by_rank[-1:] * (n - len(by_rank))
+        return None if by_rank is None else by_rank[:n] + by_rank[-1:] * (n - len(by_rank))
 
     def measured(self) -> list[float] | None:
         """theta by rank from shuffled rankings; None before enough of them were shown."""

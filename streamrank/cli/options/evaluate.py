@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .common import add_json, command, filled, share, whole
+from .common import above_zero, add_config, add_json, add_store, command, filled, share, whole
 
 CLICK_MODELS = ("perfect", "navigational", "informational", "pbm")
 
@@ -25,6 +25,7 @@ def add(commands: Any) -> None:
         "--seed 3 --json",
         "evaluate --online --train S1.svmlight.gz --test S4.svmlight.gz --learner ranknet,egdm "
         "--click-model navigational --rounds 10000 --seed 3 --plot online.html",
+        "evaluate --off-policy later.jsonl --store sqlite:///s.db --by price:asc",
     )
     parser.add_argument("--train", nargs="+", metavar="FILE", help="LETOR/svmlight or Parquet")
     parser.add_argument("--test", nargs="+", metavar="FILE", help="measured on these")
@@ -33,7 +34,6 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--learner",
-        required=True,
         help="rankrls (batch), or one pass of egdm, regression, rbf, ranknet, listnet, listmle, lambdarank, "
         "approxndcg, neuralndcg, song, ksong; with --online several, apart by commas",
     )
@@ -61,6 +61,7 @@ def add(commands: Any) -> None:
         "--seed", type=whole(0), default=0, help="of the order of later passes, of users (default: 0)"
     )
     add_online(parser)
+    add_off_policy(parser)
     parser.add_argument(
         "--plot",
         type=filled,
@@ -100,3 +101,33 @@ def add_online(parser: Any) -> None:
         help="of the rankings is shown in random order, with --online, once the position bias is known; the "
         "first 2000, or a tenth, measure it (default: 0.1)",
     )
+
+
+def add_off_policy(parser: Any) -> None:
+    """The options of the comparison on a log."""
+    parser.add_argument(
+        "--off-policy",
+        nargs="+",
+        metavar="LOG",
+        help="estimate from the clicks of a log what candidates would have got, without showing them: the "
+        "models of --store as they are, else those of --config (or one --learner) learning from the log on "
+        "the way, each ranking ordered before its clicks are learnt; beside them the order shown and a "
+        "random one. How likely a rank is looked at must be known: by items[].propensity, judge.theta, or "
+        "rankings marked shuffled",
+    )
+    parser.add_argument(
+        "--by",
+        action="append",
+        type=filled,
+        metavar="FIELD[:asc]",
+        help="a candidate that orders by one field, with --off-policy; may be repeated",
+    )
+    parser.add_argument(
+        "--clip",
+        type=above_zero,
+        default=10.0,
+        metavar="M",
+        help="largest weight of a click in the clipped estimate, with --off-policy (default: 10)",
+    )
+    add_store(parser)
+    add_config(parser)
