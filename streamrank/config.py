@@ -110,6 +110,8 @@ class ReconcileSettings(_Section, frozen=True):
 
     margin: float = 0.001  # by so much must the pairwise error on later lists be lower
     keep: int = 5  # swaps of a shard remembered; the oldest go
+    memory_mb: int = 1024  # for the process; lists beyond it are read from disk again and again
+    folder: str = ""  # where those lie while it solves, and Dask workers find them; empty: the system's
 
 
 class KafkaSettings(_Section, frozen=True):
@@ -228,6 +230,7 @@ _TEXTS = {
     ("redis", "password"),
     ("redis", "ca_file"),
     ("snapshots", "folder"),
+    ("reconcile", "folder"),
     ("serve", "host"),
     ("serve", "token"),
     ("serve", "log"),
@@ -273,6 +276,8 @@ def _check(settings: Settings) -> None:
             raise ConfigError(f"{name} is {value}: it cannot be negative")
     if not 0 <= settings.serve.port < 65_536:
         raise ConfigError(f"serve.port is {settings.serve.port}: choose 1 to 65535, or 0 for a free one")
+    if settings.reconcile.memory_mb < 64:
+        raise ConfigError(f"reconcile.memory_mb is {settings.reconcile.memory_mb}: it must be at least 64")
     if not 0 <= settings.reconcile.margin < 1:
         raise ConfigError(f"reconcile.margin is {settings.reconcile.margin}: a share of pairs from 0 up")
     if not re.fullmatch(r"earliest|latest|ts=.+|last=[0-9]+[smhd]", settings.kafka.start):

@@ -1,29 +1,48 @@
 """`streamrank reconcile` and `streamrank rollback`."""
 
 import argparse
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 
+from ..config import Settings
+from ..errors import ConfigError
 from ..pipeline import reconcile as pipeline
+from ..pipeline.datasets import Data, LogData, TopicData
 from ..pipeline.swap import roll_back
 from ..sources import open_source
+from ..state import Store
 from .output import check_writable, existing_store, print_json, print_table, progress, say, settings_of
+
+KAFKA = "kafka"
+LOG_SHARD = "0"
 
 
 def reconcile(arguments: argparse.Namespace) -> int:
     """Measure the drift, and swap if it pays."""
     if arguments.report:
         check_writable(arguments.report, "report")
-    source = open_source(arguments.data)
+    done = [0, 0]
+
+    def taken(offset: int, end: int) -> None:
+        done[:] = offset, end
+        update(f"{offset} of {end} records")
+
     with existing_store(arguments.store) as store:
-        settings = settings_of(store, arguments.shard, arguments.config)
-        with progress(source, "reconcile") as update:
+        shards = _shards(arguments, store)
+        settings = settings_of(store, shards[0], arguments.config)
+        with (
+            progress(lambda: (done[0], done[1]), "reconcile") as update,
+            _data(arguments, settings, taken) as data,
+        ):
             result = pipeline.reconcile(
                 store,
-                source,
+                data,
                 settings,
-                shard=arguments.shard,
+                shards=shards,
                 model=arguments.model,
                 method=arguments.method,
-                taken=lambda done, total: update(f"{done} of {total} records"),
+                dask=arguments.dask,
+                swap=not arguments.dry_run,
                 watch=lambda step, error: update(f"step {step}, validation error {error:.4f}"),
             )
     if arguments.report:
@@ -41,6 +60,40 @@ def reconcile(arguments: argparse.Namespace) -> int:
     said = f"{result['chosen']}: the weights were swapped" if result["swapped"] else "the online model stays"
     say(f"{said} ({result['seconds']:.1f} s)")
     return 0
+
+
+def _shards(arguments: argparse.Namespace, store: Store) -> list[str]:
+    known = store.shards()
+    if arguments.shard:
+        wanted = list(dict.fromkeys(arguments.shard))
+    elif arguments.data == [KAFKA]:
+        wanted = [shard for shard in known if shard.endswith("]")]
+    else:
+        wanted = known if len(known) == 1 else [LOG_SHARD]
+    missing = [shard for shard in wanted if shard not in known]
+    if missing or not wanted:
+        raise ConfigError(
+            f"the store has no shard {', '.join(map(repr, missing)) or 'of a topic'}; it has: "
+            f"{', '.join(known)}. Name those that --data feeds by --shard."
+        )
+    if len(wanted) > 1 and arguments.data != [KAFKA]:
+        raise ConfigError("a log feeds one shard: name one by --shard")
+    return wanted
+
+
+@contextmanager
+def _data(
+    arguments: argparse.Namespace, settings: Settings, taken: Callable[[int, int], None]
+) -> Iterator[Data]:
+    if arguments.data != [KAFKA]:
+        yield LogData(open_source(arguments.data), settings, taken)
+        return
+    from ..sources.kafka import Topic  # the extra `kafka`
+    from .consume import TOPICS, kafka_settings
+
+    kafka = kafka_settings(arguments).kafka
+    with closing(Topic(kafka, kafka.topic or TOPICS["clicks"])) as topic:
+        yield TopicData(topic, settings, taken)
 
 
 def rollback(arguments: argparse.Namespace) -> int:

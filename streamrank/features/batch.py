@@ -211,10 +211,38 @@ class BatchBuilder:
         )
 
     def _keys(self, lists: Ints) -> Ints:
-        keys = np.arange(lists[-1]) - np.repeat(lists[:-1], np.diff(lists))  # the place
+        keys = places(lists)
         for q, items in self._items:
             keys[lists[q] : lists[q + 1]] = items
         return keys
+
+
+def places(lists: Ints) -> Ints:
+    """The place of each row in its list."""
+    return np.arange(lists[-1]) - np.repeat(lists[:-1], np.diff(lists))
+
+
+def join_batches(batches: Sequence[Batch]) -> Batch:
+    """One batch of all their lists, in order."""
+    if not batches:
+        return BatchBuilder().build()
+    named = any(len(b.items) for b in batches)
+
+    def borders(parts: list[Ints]) -> Ints:
+        ends = np.cumsum([0, *(part[-1] for part in parts)])
+        return np.concatenate([[0], *(part[1:] + end for part, end in zip(parts, ends[:-1], strict=True))])
+
+    return Batch(
+        indptr=borders([b.indptr for b in batches]),
+        lists=borders([b.lists for b in batches]),
+        pairs=borders([b.pairs for b in batches]),
+        queries=tuple(query for b in batches for query in b.queries),
+        **{
+            name: np.concatenate([getattr(b, name) for b in batches])
+            for name in ("indices", "values", "y", "c", "mode", "better", "worse", "pair_c")
+        },
+        items=np.concatenate([places(b.lists) if named and not len(b.items) else b.items for b in batches]),
+    )
 
 
 def _joined(parts: list[Any], dtype: type[np.generic]) -> AnyArray:

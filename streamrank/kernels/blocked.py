@@ -1,36 +1,65 @@
 """X'LX of rows in blocks that are fetched one after the other: more rows than memory holds."""
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from .csr import Floats, Ints, Matrix
-from .operators import ScoreOperator
+from .operators import PairOperator, ScoreOperator
 
 T = TypeVar("T")
+NO_ROWS, NO_WEIGHTS = np.zeros(0, np.int64), np.zeros(0)
 
 
 class Block(NamedTuple):
-    """Whole lists: rows, the borders of the lists, their weights, and a label for each row."""
+    """Whole lists: rows, the borders of the lists, their weights, and a label for each row.
+
+    Beside that, or instead (weights of 0), preferences between rows of one list: (9) of [1] beside (8).
+    """
 
     matrix: Matrix
     lists: Ints
     weights: Floats
     y: Floats
+    better: Ints = NO_ROWS
+    worse: Ints = NO_ROWS
+    pair_weights: Floats = NO_WEIGHTS
 
-    def operator(self) -> ScoreOperator:
-        """X'LX of these rows alone."""
-        return ScoreOperator(self.matrix, self.lists, self.weights)
+    def operators(self) -> list[Any]:
+        """X'LX of these rows alone, and X'M diag(c) M'X of their preferences, each where there is one."""
+        found: list[Any] = []
+        if not len(self.better) or self.weights.any():
+            found.append(ScoreOperator(self.matrix, self.lists, self.weights))
+        if len(self.better):
+            found.append(PairOperator(self.matrix, self.better, self.worse, self.pair_weights))
+        return found
+
+    def product(self, v: Floats) -> Floats:
+        """Hv."""
+        return _total(operator(v) for operator in self.operators())
+
+    def rhs(self) -> Floats:
+        """b."""
+        return _total(o.rhs(self.y) if isinstance(o, ScoreOperator) else o.rhs() for o in self.operators())
+
+    def gram(self) -> Floats:
+        """H itself, n x n."""
+        return _total(operator.gram() for operator in self.operators())
+
+
+def _total(parts: Iterator[Floats]) -> Floats:
+    return functools.reduce(np.add, parts)
 
 
 Fetch = Callable[[], Block]
 
 
 class BlockedOperator:
-    """v -> X'L(Xv) as the sum over blocks of whole lists, [1] (8) without lambda.
+    """v -> X'L(Xv) as the sum over blocks of whole lists, [1] (8) without lambda; with preferences also (9).
 
     No list reaches over a border, so L is block diagonal and H = H_1 + H_2 + ...; each product fetches every
     block once, and lets it go before the next but `n_threads` comes. The sum runs in the order of the blocks
@@ -64,11 +93,11 @@ class BlockedOperator:
 
     def __call__(self, v: Floats) -> Floats:
         """X'LXv."""
-        return self._sum(lambda block: block.operator()(v[: block.matrix.shape[1]]))
+        return self._sum(lambda block: block.product(v[: block.matrix.shape[1]]))
 
     def rhs(self) -> Floats:
         """b = X'Ly."""
-        return self._sum(lambda block: block.operator().rhs(block.y))
+        return self._sum(lambda block: block.rhs())
 
     def scores(self, w: Floats) -> Floats:
         """Xw of all rows."""
@@ -78,7 +107,7 @@ class BlockedOperator:
     def gram(self) -> Floats:
         """X'LX itself, n x n: for few columns."""
         H = np.zeros(self.shape)
-        for part in self._each(lambda block: block.operator().gram()):
+        for part in self._each(lambda block: block.gram()):
             H[: len(part), : len(part)] += part
         return H
 

@@ -1,8 +1,10 @@
 """The flow, whole: what happens to a record of one shard, from its bytes to the learnt state."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..config import Settings
 from ..errors import MalformedEvent
@@ -20,13 +22,14 @@ from ..events.types import (
     Record,
     UserMetadata,
 )
-from ..features.batch import BY_LABEL, EXAMPLE, NO_ITEMS, Batch, BatchBuilder, Ints, Rows, item_keys
+from ..features.batch import BY_LABEL, EXAMPLE, NO_ITEMS, BatchBuilder, Rows, item_keys
 from ..features.space import FeatureSpace
 from ..preferences.dedup import SeenIds
 from ..preferences.join import Join, Shown
 from ..preferences.judge import Judge
 from ..preferences.shown import items_of
 from ..state.base import DeadLetter
+from .learnt import Learnt
 from .model import Model, Trials
 
 KINDS = {
@@ -67,8 +70,9 @@ class Flow:
         self.last = ""  # and of the last one committed
         self.last_value: bytes | None = None
         self.letters: list[DeadLetter] = []  # since the last commit
-        self.recorder: Callable[[Batch, Trials], None] | None = None  # is shown what the models learn
+        self.recorder: Callable[[Learnt], None] | None = None  # is shown what the models learn
         self._wants_items = any(model.learner.wants_items for model in self.models)
+        self._at = -1  # the offset of the record in hand
         self._builder = BatchBuilder()
         self._trials = Trials()
         # each lets an event of its kind do what it does; False: it came too late to do it
@@ -85,6 +89,7 @@ class Flow:
 
     def step(self, record: Record) -> None:
         """One record through the house."""
+        self._at = record.offset
         events = self.decoder.decode(record.value)
         for part, event in enumerate(events):  # enters
             self.counts["events"] += 1
@@ -107,7 +112,9 @@ class Flow:
             batch, trials = self._builder.build(), self._trials
             self._builder, self._trials = BatchBuilder(), Trials()
             if self.recorder is not None:
-                self.recorder(batch, trials)
+                index, offset = np.array(trials.index, np.int64), np.array(trials.offset, np.int64)
+                self.recorder(Learnt(batch, index, offset, self.counts["learnt"], trials.items))
+            self.counts["learnt"] += batch.n_lists
             for model in self.models:
                 model.learn(batch, trials)
 
@@ -126,6 +133,7 @@ class Flow:
             if isinstance(event, MalformedEvent):
                 return str(event)
         before = self.counts.copy()
+        self._at = self.offset - 1  # learnt now, not when it came
         self.counts["rejected"] -= 1
         self.counts["events"] += len(events) - 1
         for event in events:
@@ -162,8 +170,7 @@ class Flow:
         if labels is None:
             self.judge.shown(self.join.show(event, rows, self.clock.now))
         else:
-            items = item_keys(items_of(event)) if self._wants_items else NO_ITEMS
-            self._judged(rows, labels, [1.0] * rows.n, BY_LABEL, event.query or "", items=items)
+            self._judged(rows, labels, [1.0] * rows.n, BY_LABEL, event.query or "", items_of(event))
         return True
 
     def _take_interaction(self, event: Interaction) -> bool:
@@ -181,18 +188,18 @@ class Flow:
     def _take_lists(self, event: PackedLists) -> bool:
         rows, sizes, labels = self.features.block(event)
         self._builder.add_block(rows, sizes, labels, event.queries or [""] * len(sizes))
-        self._trials.add_block(self._new_lists(len(sizes)), len(sizes), rows.n)
+        self._trials.add_block(self._new_lists(len(sizes)), len(sizes), rows.n, self._at)
         return True
 
     def _take_preference(self, event: Preference) -> bool:
         rows = self.features.example_rows(event.better, event.worse)
         # two items without ids: of its query there is nothing to remember them by
-        self._judged(rows, [1.0, 0.0], [event.weight] * 2, BY_LABEL, "", topless=True)
+        self._judged(rows, [1.0, 0.0], [event.weight] * 2, BY_LABEL, "", (), topless=True)
         return True
 
     def _take_example(self, event: Example) -> bool:
         rows = self.features.example_rows(event.x)
-        self._judged(rows, [event.y], [1.0], EXAMPLE, event.query, topless=True)
+        self._judged(rows, [event.y], [1.0], EXAMPLE, event.query, (event.item,), topless=True)
         return True
 
     def _refuse(self, record: Record, part: int, error: MalformedEvent, in_array: bool) -> None:
@@ -216,9 +223,9 @@ class Flow:
         self.join.judged(shown)
         if shown.index < 0:
             shown.index = self._new_lists(1)
-        items = item_keys(shown.items) if self._wants_items else NO_ITEMS
-        self._builder.add(shown.rows, *judgement, query=shown.query, items=items)
-        self._trials.add(shown.index, before, shown)
+        keys = item_keys(shown.items) if self._wants_items else NO_ITEMS
+        self._builder.add(shown.rows, *judgement, query=shown.query, items=keys)
+        self._trials.add(shown.index, before, self._at, shown.items, shown)
 
     def _judged(
         self,
@@ -227,15 +234,16 @@ class Flow:
         c: list[float],
         mode: int,
         query: str,
+        items: Sequence[str],
         *,
         topless: bool = False,
-        items: Ints = NO_ITEMS,
     ) -> None:
         """A list that came with its judgement."""
         if topless:
             self._trials.topless.append(len(self._builder))
-        self._builder.add(rows, y, c, mode, query=query, items=items)
-        self._trials.add(self._new_lists(1), [0.0] * rows.n)
+        keys = item_keys(items) if self._wants_items and not topless else NO_ITEMS
+        self._builder.add(rows, y, c, mode, query=query, items=keys)
+        self._trials.add(self._new_lists(1), [0.0] * rows.n, self._at, items)
 
     def _new_lists(self, n: int) -> int:
         self.counts["judged"] += n

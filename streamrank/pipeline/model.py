@@ -1,5 +1,7 @@
 """A model: a named learner, and how well it did on each list before it learnt from it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..config import ModelSettings
@@ -22,21 +24,32 @@ class Trials:
         self.shown: list[Shown | None] = []  # where its first scores are kept; None: it will not come again
         self.index: list[int] = []
         self.before: list[float] = []
-        self.topless: list[
-            int
-        ] = []  # places of pairs and examples: they have an order, but no top to measure
+        self.topless: list[int] = []  # places of pairs and examples: an order, but no top to measure
+        self.offset: list[int] = []  # of the record that had each judged
+        self.items: list[Sequence[str]] = []  # the names of its rows, where they have any
 
-    def add(self, index: int, before: list[float], shown: Shown | None = None) -> None:
+    def add(
+        self,
+        index: int,
+        before: list[float],
+        offset: int,
+        items: Sequence[str] = (),
+        shown: Shown | None = None,
+    ) -> None:
         """Append one list."""
         self.shown.append(shown)
         self.index.append(index)
         self.before += before
+        self.offset.append(offset)
+        self.items.append(items)
 
-    def add_block(self, first_index: int, n_lists: int, n_rows: int) -> None:
+    def add_block(self, first_index: int, n_lists: int, n_rows: int, offset: int) -> None:
         """Append many that were never evaluated before."""
         self.shown += [None] * n_lists
         self.index += range(first_index, first_index + n_lists)
         self.before += [0.0] * n_rows
+        self.offset += [offset] * n_lists
+        self.items += [()] * n_lists
 
 
 class Model:

@@ -8,7 +8,8 @@ import numpy as np
 from ..features.batch import Floats
 from ..kernels.cg import cg, shifted_cg
 from ..kernels.krylov import krylov_select
-from .judgements import HeldOut, Problem
+from .judgements import HeldOut
+from .training import Problem
 
 POWERS = range(-16, 5)  # lambdas are 2^k a row
 EXACT = 1e-10  # tikhonov solves to convergence

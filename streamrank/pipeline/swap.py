@@ -3,7 +3,7 @@
 An entry ``swaps/MODEL`` of the shard holds the last few, oldest first. The worker does not touch it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -22,6 +22,15 @@ ROLLBACK = "rollback"
 TRIES = 5
 
 At = Callable[[int], None]
+
+
+class Made(NamedTuple):
+    """What to serve from now on."""
+
+    id: str
+    kind: str
+    weights: Floats
+    optimum: Floats
 
 
 class Swap(NamedTuple):
@@ -55,22 +64,23 @@ def put_in(
     shard: str,
     settings: Settings,
     model: str,
-    make: Callable[[Floats], tuple[str, str, Floats, Floats] | None],
+    make: Callable[[Floats], Made | None],
     *,
     at: At = lambda _: None,
+    writes: Mapping[str, bytes | None] = {},
 ) -> bool:
     """Change the weights of a model in one shard; False if `make` finds nothing to do.
 
     (5) Acquire the shard, which fences the worker: it makes way for a moment, reloads and goes on from the
-    stored offset; (6) read the model and let `make` say, from the weights of this moment, (id, kind, weights,
-    optimum); (7) commit weights and note in one transaction, the offset unchanged; (8) let go. Before (7) is
-    done the shard serves the old weights, after it the new ones. A swap whose id is known was made already:
-    nothing is done. A worker that did not make way has fenced us in turn: all again. `at` is called before
-    each step, for tests to fail there.
+    stored offset; (6) read the model and let `make` say, from the weights of this moment, what to serve
+    instead; (7) commit weights, note and `writes` in one transaction, the offset unchanged; (8) let go.
+    Before (7) is done the shard serves the old weights, after it the new ones. A swap whose id is known was
+    made already: nothing is done. A worker that did not make way has fenced us in turn: all again. `at` is
+    called before each step, for tests to fail there.
     """
     for left in reversed(range(TRIES)):
         try:
-            return _put_in(store, shard, settings, model, make, at)
+            return _put_in(store, shard, settings, model, make, at, writes)
         except (Fenced, OffsetMismatch):
             if not left:
                 raise
@@ -82,8 +92,9 @@ def _put_in(
     shard: str,
     settings: Settings,
     model: str,
-    make: Callable[[Floats], tuple[str, str, Floats, Floats] | None],
+    make: Callable[[Floats], Made | None],
     at: At,
+    writes: Mapping[str, bytes | None],
 ) -> bool:
     learner = new_learner(settings, model)
     at(5)
@@ -94,7 +105,9 @@ def _put_in(
         restore_learner(model, learner, {key: decode(value) for key, value in entries.items()})
         before = learner.served_weights().copy()
         made, swaps = make(before), swaps_of(store, shard, model)
-        if made is None or any(swap.id == made[0] for swap in swaps):
+        if made is None or any(swap.id == made.id for swap in swaps):
+            if writes:
+                store.commit(shard, epoch, writes, start=offset, end=offset)
             return False
         identity, kind, after, optimum = made
         if not np.isfinite(after).all():
@@ -104,9 +117,9 @@ def _put_in(
             swaps = [swap._replace(undone=swap.undone or swap.id == identity[:-1]) for swap in swaps]
         swaps.append(Swap(identity, kind, offset, before, after, optimum))
         note = encode([list(swap) for swap in swaps[-settings.reconcile.keep :]])
-        writes = learner_changes(model, learner) | {f"swaps/{model}": note}
+        changed = learner_changes(model, learner) | {f"swaps/{model}": note, **writes}
         at(7)
-        store.commit(shard, epoch, writes, start=offset, end=offset)
+        store.commit(shard, epoch, changed, start=offset, end=offset)
         at(8)
         return True
     finally:
@@ -124,5 +137,7 @@ def roll_back(store: Store, shard: str, settings: Settings, model: str) -> Swap 
     if not standing:
         return None
     swap = standing[-1]
-    put_in(store, shard, settings, model, lambda _: (f"{swap.id}-", ROLLBACK, swap.before, swap.optimum))
+    back = Made(f"{swap.id}-", ROLLBACK, swap.before, swap.optimum)
+    # nor is a swap of several shards completed that is taken back in this one
+    put_in(store, shard, settings, model, lambda _: back, writes={f"plan/{model}": None})
     return swap

@@ -13,6 +13,7 @@ import msgspec
 
 from ..config import Settings
 from ..errors import StreamrankError
+from ..pipeline.datasets import LogData
 from ..pipeline.reconcile import reconcile
 from ..sources.feedback import SHARD, FeedbackSource
 from ..state import open_store
@@ -74,8 +75,8 @@ def main() -> None:
     os.nice(10)  # rankings and learning go first
     try:
         with open_store(settings.store, settings) as store:
-            source = FeedbackSource(told["folder"])
-            result = reconcile(store, source, settings, shard=SHARD, model=told["model"])
+            data = LogData(FeedbackSource(told["folder"]), settings)
+            result = reconcile(store, data, settings, shards=(SHARD,), model=told["model"])
     except StreamrankError as error:
         result = {"error": str(error)}
     sys.stdout.buffer.write(msgspec.json.encode(result))

@@ -14,10 +14,11 @@ import numpy as np
 
 from ..errors import SourceError
 from ..features.batch import Floats, Ints
-from ..kernels.blocked import Block
+from ..kernels.blocked import NO_ROWS, NO_WEIGHTS, Block
 from ..kernels.csr import AnyArray, Matrix
 
-FORMAT = 1
+FORMAT = 2
+PAIRS = ("better", "worse", "pair_weights")
 _ALIGN = 64  # bytes: where an array may begin
 MB = 1 << 20
 
@@ -48,12 +49,14 @@ class StoredBlock:
     def __call__(self) -> Block:
         """The block, checked when it was written."""
         held = self._map()
-        y, lists, weights = (held[name] for name in ("y", "lists", "weights"))
-        if "indices" not in held:
+        form = "dense" if "indices" not in held else "sparse"
+        if form == "dense":
             X: Any = held["data"].reshape(self.shape)
-            return Block(Matrix(X, form="dense", checked=True), lists, weights, y)
-        X = SimpleNamespace(**{name: held[name] for name in ("indptr", "indices", "data")}, shape=self.shape)
-        return Block(Matrix(X, form="sparse", checked=True), lists, weights, y)
+        else:
+            parts = {name: held[name] for name in ("indptr", "indices", "data")}
+            X = SimpleNamespace(**parts, shape=self.shape)
+        matrix = Matrix(X, form=form, checked=True)
+        return Block(matrix, *(held[name] for name in ("lists", "weights", "y", *PAIRS)))
 
     def _map(self) -> dict[str, AnyArray]:
         size = max(place + np.dtype(kind).itemsize * length for kind, place, length in self.arrays.values())
@@ -90,8 +93,18 @@ class BlockWriter:
         self._held: list[Block] = []
         self._n = self._bytes = 0
 
-    def add(self, X: Any, y: AnyArray, lists: Ints | None = None, weights: Floats | None = None) -> None:
-        """More whole lists: rows as for `Matrix`, a label each, borders (None: one list) and weights (1)."""
+    def add(
+        self,
+        X: Any,
+        y: AnyArray,
+        lists: Ints | None = None,
+        weights: Floats | None = None,
+        pairs: tuple[Ints, Ints, Floats] | None = None,
+    ) -> None:
+        """More whole lists: rows as for `Matrix`, a label each, borders (None: one list) and weights (1).
+
+        `pairs` are preferences, list after list: row better, row worse, weight.
+        """
         matrix = X if isinstance(X, Matrix) else Matrix(X)
         m, n = matrix.shape
         borders = np.array([0, m]) if lists is None else np.ascontiguousarray(lists, np.int64)
@@ -99,7 +112,10 @@ class BlockWriter:
         labels = np.ascontiguousarray(y, np.float64)
         if len(labels) != m or not np.isfinite(labels).all():
             raise SourceError(f"{len(labels)} labels for {m} rows: give one finite label for each row")
-        Block(matrix, borders, c, labels).operator()  # refuses what no operator could be made of
+        better, worse, pair_c = pairs or (NO_ROWS, NO_ROWS, NO_WEIGHTS)
+        # refuses what no operator could be made of
+        Block(matrix, borders, c, labels, better, worse, pair_c).operators()
+        pair_lists = np.searchsorted(borders, better, side="right") - 1
         self._n = max(self._n, n)
         if matrix.dense is not None:
             before = np.arange(m + 1) * n * matrix.dense.itemsize
@@ -110,9 +126,10 @@ class BlockWriter:
             room = before[borders[first]] + max(self.size - self._bytes, 0)
             end = max(int(np.searchsorted(before[borders], room, side="right")) - 1, first + 1)
             a, b = int(borders[first]), int(borders[end])
-            self._held.append(
-                Block(_cut(matrix, a, b), borders[first : end + 1] - a, c[first:end], labels[a:b])
-            )
+            p, t = np.searchsorted(pair_lists, (first, end)).tolist()
+            part = Block(_cut(matrix, a, b), borders[first : end + 1] - a, c[first:end], labels[a:b])
+            part = part._replace(better=better[p:t] - a, worse=worse[p:t] - a, pair_weights=pair_c[p:t])
+            self._held.append(part)
             self._bytes += int(before[b] - before[a])
             if self._bytes >= self.size or end < len(c):
                 self._flush()
@@ -126,6 +143,10 @@ class BlockWriter:
         arrays: dict[str, list[AnyArray]] = {"y": [part.y for part in self._held]}
         arrays["weights"] = [part.weights for part in self._held]
         arrays["lists"] = _joined([part.lists for part in self._held])
+        rows = np.cumsum([0] + [len(part.y) for part in self._held])[:-1]
+        arrays["better"] = [part.better + row for part, row in zip(self._held, rows, strict=True)]
+        arrays["worse"] = [part.worse + row for part, row in zip(self._held, rows, strict=True)]
+        arrays["pair_weights"] = [part.pair_weights for part in self._held]
         if dense:
             arrays["data"] = [_dense(part).ravel() for part in self._held]
         else:
@@ -168,7 +189,7 @@ class BlockWriter:
 def write_blocks(
     path: str | Path, chunks: Iterable[Any], size: int = 64 * MB
 ) -> tuple[int, list[StoredBlock]]:
-    """Write chunks of (X, y, lists, weights), as `BlockWriter.add` takes them, and open the blocks."""
+    """Write chunks of (X, y, lists, weights, pairs), as `BlockWriter.add` takes them, and open the blocks."""
     with BlockWriter(path, size) as writer:
         for chunk in chunks:
             writer.add(*chunk)

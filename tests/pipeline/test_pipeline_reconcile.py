@@ -12,6 +12,7 @@ from streamrank.errors import Fenced, SourceError
 from streamrank.events.types import Record
 from streamrank.features.batch import BY_LABEL, EXAMPLE, SCORED
 from streamrank.pipeline.checkpoint import Checkpoint
+from streamrank.pipeline.datasets import LogData
 from streamrank.pipeline.flow import Flow
 from streamrank.pipeline.judgements import Judgements
 from streamrank.pipeline.memory import all_entries
@@ -31,7 +32,7 @@ LOG = list(Simulator(SimulationSettings(events=4000, seed=3, drift_at=0.3)).reco
 def source(tmp_path_factory):
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
     path.write_bytes(b"".join(record.rstrip(b"\n") + b"\n" for record in LOG))
-    return lambda: open_source([path])
+    return lambda: LogData(open_source([path]), SETTINGS)
 
 
 def learn(store, end, settings=SETTINGS):
@@ -192,10 +193,10 @@ def test_a_log_that_is_another_is_refused(store, tmp_path):
     path = tmp_path / "other.jsonl"
     path.write_bytes(b"\n".join(LOG[:2000]) + b"\n")
     with pytest.raises(SourceError, match="ends at record 2000"):
-        reconcile(store, open_source([path]), SETTINGS)
+        reconcile(store, LogData(open_source([path]), SETTINGS), SETTINGS)
     path.write_bytes(b"\n".join([*LOG[:2999], LOG[3500]]) + b"\n")
     with pytest.raises(SourceError, match="another log"):
-        reconcile(store, open_source([path]), SETTINGS)
+        reconcile(store, LogData(open_source([path]), SETTINGS), SETTINGS)
 
 
 def test_the_commands(tmp_path, capsys, monkeypatch):

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .common import add_config, add_json, add_store, command
+from .common import add_config, add_json, add_store, command, filled
+from .consume import add_kafka
 
 METHODS = ("tikhonov", "early", "hybrid")
 
@@ -15,6 +16,7 @@ def add(commands: Any) -> None:
         "reconcile:reconcile",
         "how far the online model is from the full-batch optimum; goes there if later data says so",
         "reconcile --store sqlite:///s.db --data log.jsonl --method hybrid --json",
+        "reconcile --store redis://localhost:6379/0 --data kafka --topic clicks --dask local",
     )
     add_store(parser)
     add_config(parser)
@@ -22,11 +24,17 @@ def add(commands: Any) -> None:
         "--data",
         nargs="+",
         required=True,
-        metavar="LOG",
-        help="the log that the store was learnt from, all of it, in the same order (more may follow)",
+        metavar="LOG|kafka",
+        help="what the store was learnt from: the log files, all of them, in the same order (more may "
+        "follow); or kafka: the topic again (--kafka, --topic), all its partitions together",
     )
+    add_kafka(parser)
     parser.add_argument("--model", metavar="NAME", help="which model (default: the first of the config)")
-    parser.add_argument("--shard", default="0", help="which shard (default: 0, that of a log)")
+    parser.add_argument(
+        "--shard",
+        action="append",
+        help="which shard; may be given again (default: the only one, or 0, that of a log; of a topic all)",
+    )
     parser.add_argument(
         "--method",
         choices=METHODS,
@@ -34,6 +42,14 @@ def add(commands: Any) -> None:
         help="tikhonov: solve to the end, lambda by validation. early: no lambda, stop by validation. hybrid "
         "(default): both at once, from one Krylov run",
     )
+    parser.add_argument(
+        "--dask",
+        type=filled,
+        metavar="URL",
+        help="solve over the workers of a Dask cluster: tcp://host:8786, or local for two processes of this "
+        "machine (setting reconcile.folder: a folder that they see too)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="measure only, swap nothing")
     parser.add_argument("--report", metavar="FILE", help="write an HTML page with the validation curves")
     add_json(parser)
     parser = command(

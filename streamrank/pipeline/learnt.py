@@ -1,0 +1,55 @@
+"""Judged lists as the models were given them: what a reconciliation, and the archive, are made of."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..features.batch import Batch, Ints, join_batches
+
+
+class Learnt(NamedTuple):
+    """Lists in the order in which they were learnt, and where each comes from.
+
+    A ranking is judged anew at each click, and each judgement holds only what is new of it; so the number of
+    a ranking may come again. Lists are numbered in the order of learning, from ``first`` on.
+    """
+
+    batch: Batch
+    ranking: Ints  # its number
+    offset: Ints  # of the record that had it judged, never falling
+    first: int
+    items: Sequence[Sequence[str]]  # the names of its rows, where they have any
+
+    @property
+    def end(self) -> int:
+        """One more than the number of the last list."""
+        return self.first + len(self.ranking)
+
+    def part(self, a: int, b: int) -> "Learnt":
+        """Those from place a to place b alone."""
+        return Learnt(
+            self.batch.part(a, b), self.ranking[a:b], self.offset[a:b], self.first + a, self.items[a:b]
+        )
+
+    def only(self, places: Ints) -> "Learnt":
+        """Those at some places, in that order; their numbers are lost."""
+        batch = join_batches([self.batch.part(q, q + 1) for q in places.tolist()])
+        items = [self.items[q] for q in places]
+        return Learnt(batch, self.ranking[places], self.offset[places], self.first, items)
+
+
+def walk(lists: Iterable[Learnt], borders: Iterable[int], at: Callable[[int], None]) -> Iterator[Learnt]:
+    """The lists in pieces; `at(border)` is called between those of records before it and those from it on."""
+    waiting = sorted(set(borders), reverse=True)
+    for learnt in lists:
+        done, n = 0, len(learnt.ranking)
+        while waiting and (end := int(np.searchsorted(learnt.offset, waiting[-1]))) < n:
+            if end > done:
+                yield learnt.part(done, end)
+            done = end
+            at(waiting.pop())
+        if done < n:
+            yield learnt.part(done, n) if done else learnt
+    while waiting:
+        at(waiting.pop())
