@@ -9,7 +9,7 @@ from ..events.types import Record
 from ..sources.base import Source
 from ..state.values import decode
 from .flow import Flow
-from .learnt import Learnt
+from .learnt import Learnt, recording
 from .memory import check_source, hash_of
 
 Taken = Callable[[int, int], None]
@@ -105,7 +105,7 @@ def again(
     flow = Flow(settings)
     flow.models = []
     found: list[Learnt] = []
-    flow.recorder = found.append
+    flow.recorder = recording(flow.counts, found.append)
     for offset, value in records:
         if offset >= end:
             break

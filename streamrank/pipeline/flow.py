@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..config import Settings
 from ..errors import MalformedEvent
 from ..events.clock import EventClock
@@ -22,14 +20,13 @@ from ..events.types import (
     Record,
     UserMetadata,
 )
-from ..features.batch import BY_LABEL, EXAMPLE, NO_ITEMS, BatchBuilder, Rows, item_keys
+from ..features.batch import BY_LABEL, EXAMPLE, NO_ITEMS, Batch, BatchBuilder, Rows, item_keys
 from ..features.space import FeatureSpace
 from ..preferences.dedup import SeenIds
 from ..preferences.join import Join, Shown
 from ..preferences.judge import Judge
 from ..preferences.shown import items_of
 from ..state.base import DeadLetter
-from .learnt import Learnt
 from .model import Model, Trials
 
 KINDS = {
@@ -70,7 +67,7 @@ class Flow:
         self.last = ""  # and of the last one committed
         self.last_value: bytes | None = None
         self.letters: list[DeadLetter] = []  # since the last commit
-        self.recorder: Callable[[Learnt], None] | None = None  # is shown what the models learn
+        self.recorder: Callable[[Batch, Trials], None] | None = None  # is shown what the models learn
         self._wants_items = any(model.learner.wants_items for model in self.models)
         self._at = -1  # the offset of the record in hand
         self._builder = BatchBuilder()
@@ -112,8 +109,7 @@ class Flow:
             batch, trials = self._builder.build(), self._trials
             self._builder, self._trials = BatchBuilder(), Trials()
             if self.recorder is not None:
-                index, offset = np.array(trials.index, np.int64), np.array(trials.offset, np.int64)
-                self.recorder(Learnt(batch, index, offset, self.counts["learnt"], trials.items))
+                self.recorder(batch, trials)
             self.counts["learnt"] += batch.n_lists
             for model in self.models:
                 model.learn(batch, trials)

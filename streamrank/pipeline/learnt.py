@@ -1,11 +1,12 @@
 """Judged lists as the models were given them: what a reconciliation, and the archive, are made of."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..features.batch import Batch, Ints, join_batches
+from .model import Trials
 
 
 class Learnt(NamedTuple):
@@ -37,6 +38,16 @@ class Learnt(NamedTuple):
         batch = join_batches([self.batch.part(q, q + 1) for q in places.tolist()])
         items = [self.items[q] for q in places]
         return Learnt(batch, self.ranking[places], self.offset[places], self.first, items)
+
+
+def recording(counts: Mapping[str, int], take: Callable[[Learnt], None]) -> Callable[[Batch, Trials], None]:
+    """A recorder for a flow that has these counts."""
+
+    def record(batch: Batch, trials: Trials) -> None:
+        ranking, offset = np.array(trials.index, np.int64), np.array(trials.offset, np.int64)
+        take(Learnt(batch, ranking, offset, counts["learnt"], trials.items))
+
+    return record
 
 
 def walk(lists: Iterable[Learnt], borders: Iterable[int], at: Callable[[int], None]) -> Iterator[Learnt]:

@@ -15,6 +15,7 @@ from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.datasets import LogData
 from streamrank.pipeline.flow import Flow
 from streamrank.pipeline.judgements import Judgements
+from streamrank.pipeline.learnt import recording
 from streamrank.pipeline.memory import all_entries
 from streamrank.pipeline.reconcile import reconcile
 from streamrank.pipeline.swap import roll_back, swaps_of
@@ -96,7 +97,7 @@ def test_the_optimal_error_is_that_of_an_independent_solver(store, source):
     flow, parts = Flow(SETTINGS), []
     for first, end in ((0, 2100), (2100, 2550), (2550, 3000)):
         parts.append(Judgements())
-        flow.recorder = parts[-1]
+        flow.recorder = recording(flow.counts, parts[-1])
         for offset in range(first, end):
             flow.step(Record(offset, LOG[offset]))
         flow.learn()
