@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .learners.listmle import ListMLE
     from .learners.listnet import ListNet
     from .learners.neuralndcg import NeuralNDCG
+    from .learners.pdgd import PDGD
     from .learners.ranknet import RankNet
     from .learners.rankrls import RankRLS
     from .learners.regression import LinearRegressionRanker
@@ -32,6 +33,7 @@ __all__ = [
     "MAP",
     "MRR",
     "NDCG",
+    "PDGD",
     "SONG",
     "ApproxNDCG",
     "AsyncClient",
@@ -70,6 +72,7 @@ _HOMES = {
     "learners.listmle": ("ListMLE",),
     "learners.listnet": ("ListNet",),
     "learners.neuralndcg": ("NeuralNDCG",),
+    "learners.pdgd": ("PDGD",),
     "learners.latent": ("RoBiRankMF",),
     "learners.ranknet": ("RankNet",),
     "learners.rankrls": ("RankRLS",),

@@ -12,6 +12,7 @@ from .lambdarank import LambdaRank
 from .listmle import ListMLE
 from .listnet import ListNet
 from .neuralndcg import NeuralNDCG
+from .pdgd import PDGD
 from .ranknet import RankNet
 from .regression import LinearRegressionRanker
 from .song import KSONG, SONG
@@ -24,6 +25,7 @@ LEARNERS: dict[str, type[Ranker]] = {
     "listmle": ListMLE,
     "listnet": ListNet,
     "neuralndcg": NeuralNDCG,
+    "pdgd": PDGD,
     "ranknet": RankNet,
     "regression": LinearRegressionRanker,
     "song": SONG,

@@ -65,7 +65,7 @@ class Users:
         refuse_orderless(train, "--train")
         self.click_model, self.rounds, self.seed = click_model, rounds, seed
         self._clicks = CLICK_MODELS[click_model]
-        whole, grades = as_batch(train, np.arange(train.n_lists)), spread_grades(train.y)
+        whole, grades = as_batch(train, np.arange(train.n_lists), items=True), spread_grades(train.y)
         self._queries = []
         for q, (a, b) in enumerate(zip(train.lists[:-1], train.lists[1:], strict=True)):
             gains = np.exp2(np.maximum(train.y[a:b], 0.0)) - 1.0

@@ -11,7 +11,10 @@ from streamrank.learners.registry import LEARNERS
 from streamrank.learners.song import KSONG, SONG
 
 MAKES: dict[str, Callable[[], Ranker]] = {
-    **{name: LEARNERS[name] for name in ("approxndcg", "lambdarank", "listmle", "listnet", "neuralndcg")},
+    **{
+        name: LEARNERS[name]
+        for name in ("approxndcg", "lambdarank", "listmle", "listnet", "neuralndcg", "pdgd")
+    },
     "song": lambda: SONG(max_queries=20),
     "ksong": lambda: KSONG(k=2, max_queries=20),
     "song-momentum": lambda: SONG(rate=0.003, optimiser="momentum", max_queries=20, max_items=4),

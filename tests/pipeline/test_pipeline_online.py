@@ -40,7 +40,7 @@ def sets():
 
 
 @pytest.mark.parametrize("click_model", ["perfect", "navigational", "informational", "pbm"])
-@pytest.mark.parametrize("learner", ["egdm", "ranknet"])
+@pytest.mark.parametrize("learner", ["egdm", "pdgd", "ranknet"])
 def test_the_taste_is_learnt_from_clicks_alone(sets, learner, click_model):
     train, test = sets
     result = online(Users(train, click_model, 1500, seed=3), test, learner=learner, params={})

@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
         "--plot solvers.html",
         "evaluate --interactions ratings.parquet --learner robirank-mf --passes 5 --split ratio:0.8 "
         "--seed 3 --json",
-        "evaluate --online --train S1.svmlight.gz --test S4.svmlight.gz --learner ranknet,egdm "
+        "evaluate --online --train S1.svmlight.gz --test S4.svmlight.gz --learner pdgd,egdm "
         "--click-model navigational --rounds 10000 --seed 3 --plot online.html",
         "evaluate --off-policy later.jsonl --store sqlite:///s.db --by price:asc",
     )
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--learner",
         help="rankrls (batch), or one pass of egdm, regression, rbf, ranknet, listnet, listmle, lambdarank, "
-        "approxndcg, neuralndcg, song, ksong; with --online several, apart by commas",
+        "approxndcg, neuralndcg, song, ksong, pdgd; with --online several, apart by commas",
     )
     parser.add_argument(
         "--interactions",

@@ -1,9 +1,9 @@
 """List losses: the value, and the slope with respect to the scores, written into `ds`; one file a loss.
 
 A list comes with labels y, weights c and a mode that says what they mean (`streamrank.features.batch`): by
-label, every other, or scored. Explicit pairs are lists of two, for every loss alike. A new loss is a file, a
-number here and a branch in `loss_of` (SONG alone has a memory, and its own way in, `song_list`): one compiled
-kernel then serves all learners, and is kept on disk.
+label, every other, or scored. Explicit pairs are lists of two for every loss alike, but for PDGD, to which
+all rows shown matter. A new loss is a file, a number here and a branch in `loss_of` (SONG alone has a memory,
+and its own way in, `song_list`): one compiled kernel then serves all learners, and is kept on disk.
 """
 
 import numpy as np
@@ -15,9 +15,10 @@ from .listmle import listmle
 from .listnet import listnet
 from .neuralndcg import neuralndcg
 from .pairs import Columns, Floats, has_preference, preference
+from .pdgd import pdgd
 from .ranknet import ranknet
 
-RANKNET, LISTNET, LISTMLE, LAMBDARANK, APPROXNDCG, NEURALNDCG, SONG = range(7)
+RANKNET, LISTNET, LISTMLE, LAMBDARANK, APPROXNDCG, NEURALNDCG, SONG, PDGD = range(8)
 
 __all__ = [
     "APPROXNDCG",
@@ -25,6 +26,7 @@ __all__ = [
     "LISTMLE",
     "LISTNET",
     "NEURALNDCG",
+    "PDGD",
     "RANKNET",
     "SONG",
     "has_preference",
@@ -71,6 +73,8 @@ def list_loss(
     >>> round(3 * value, 6), ds.round(4)
     (0.693147, array([-0.1667,  0.    ,  0.1667]))
     """
+    if loss == PDGD:
+        return pdgd(s, y, c, mode, better, worse, pair_c, ds)
     if mode != 2:
         return loss_of(loss, knob, s, y, c, mode, ds)
     ds[:] = 0.0
