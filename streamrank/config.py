@@ -117,6 +117,7 @@ class ReconcileSettings(_Section, frozen=True):
 class KafkaSettings(_Section, frozen=True):
     """How a topic is read live."""
 
+    client: Literal["kafka-python", "confluent"] = "kafka-python"  # which library reads it
     servers: str = "localhost:9092"  # HOST:PORT, several with commas
     topic: str = ""  # empty: streamrank.events for clicks, streamrank.examples for examples
     group: str = ""  # consumer group; empty: streamrank.clicks, streamrank.examples

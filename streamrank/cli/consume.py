@@ -13,10 +13,11 @@ import msgspec
 
 from ..config import Settings, load_settings
 from ..errors import ConfigError
+from ..pipeline.letters import DeadLetters
 from ..pipeline.replay import stop_signals
 from ..pipeline.supervisor import supervise
 from ..pipeline.worker import Worker
-from ..sources.kafka import DeadLetters, Topic
+from ..sources.topics import open_topic
 from ..state import open_store
 from ..state.digest import digest, shard_digests
 from ..state.urls import shown
@@ -63,7 +64,7 @@ def kafka_settings(arguments: argparse.Namespace) -> Settings:
 def _work(settings: Settings, url: str, name: str, group: str, until_idle: float | None) -> dict[str, int]:
     kafka = settings.kafka
     with stop_signals() as stopped, open_store(url, settings) as store:
-        topic = Topic(kafka, name, group)
+        topic = open_topic(kafka, name, group)
         letters = DeadLetters(kafka) if kafka.dead_letter_topic else None
         try:
             say(

@@ -18,6 +18,7 @@ from ..events.codec import Decoder, encode_msgpack, pack
 from ..events.types import ItemMetadata, Ranking
 from ..simulation import Settings, Simulator
 from ..sources.file import write_frame
+from ..sources.producing import produce
 from .output import print_json, say
 
 # late clicks need time to be late in: a short log is spread over this long, at about 0.3 rankings an event
@@ -50,8 +51,6 @@ def simulate(arguments: argparse.Namespace) -> int:
     packed = arguments.format == "msgpack"
     decoder = Decoder()
     if arguments.kafka:
-        from ..sources.kafka import produce  # the extra `kafka`
-
         kafka = load_settings().kafka
         topic = arguments.topic or kafka.topic or "streamrank.events"
         records = (_packed(record, decoder) if packed else record for record in simulator.records())

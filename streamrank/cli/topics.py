@@ -8,7 +8,7 @@ from contextlib import closing
 from ..errors import ConfigError
 from ..pipeline.replay import stop_signals
 from ..pipeline.shard import Shard
-from ..sources.kafka import Topic
+from ..sources.topics import open_topic
 from ..state import open_store
 from ..state.digest import digest, shard_digests
 from .consume import TOPICS, kafka_settings
@@ -23,7 +23,7 @@ def replay_topic(arguments: argparse.Namespace) -> int:
     began, counts = time.perf_counter(), Counter[str]()
     name = settings.kafka.topic or TOPICS["clicks"]
     with open_store(arguments.store or settings.store, settings) as store:
-        with closing(Topic(settings.kafka, name)) as topic, stop_signals() as stopped:
+        with closing(open_topic(settings.kafka, name)) as topic, stop_signals() as stopped:
             for partition in topic.partitions:
                 shard = Shard(store, settings, topic, partition)
                 end = topic.bounds(partition).end

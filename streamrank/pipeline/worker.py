@@ -20,9 +20,8 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from ..config import Settings
 from ..errors import (
@@ -35,8 +34,9 @@ from ..errors import (
     StoreFull,
     StoreReadOnly,
 )
-from ..sources.kafka import DeadLetters, Topic
+from ..sources.topics import LiveTopic, Message
 from ..state.base import DeadLetter, Store
+from .letters import DeadLetters
 from .shard import Shard
 
 POLL_MS = 200
@@ -59,7 +59,7 @@ class Worker:
         self,
         settings: Settings,
         store: Store,
-        topic: Topic,
+        topic: LiveTopic,
         *,
         group: str,
         letters: DeadLetters | None = None,
@@ -101,7 +101,7 @@ class Worker:
         """Records of its partitions that are not learnt yet."""
         return sum(max(self.topic.bounds(p).end - shard.flow.offset, 0) for p, shard in self.shards.items())
 
-    def _poll(self) -> dict[int, list[Any]]:
+    def _poll(self) -> Mapping[int, Sequence[Message]]:
         try:
             return self.topic.poll(POLL_MS)
         except SourceDown as error:  # whatever it had in hand comes again
@@ -159,7 +159,7 @@ class Worker:
         self._letters.send(self.topic.name, partition, letters)
         self.at("4b")
 
-    def _take(self, partition: int, messages: list[Any]) -> None:
+    def _take(self, partition: int, messages: Sequence[Message]) -> None:
         shard = self.shards.get(partition)
         if shard is None:
             return

@@ -38,9 +38,9 @@ def admin(broker):
 def settings(broker):
     """Settings for a topic: small batches, short time-outs; the rest as given for kafka.*."""
 
-    def make(topic, *, sections=None, **kafka):
-        options = SOON | {"max_poll_records": 20} | kafka.pop("options", {})
-        given = {"servers": broker.address, "topic": topic, "options": options} | kafka
+    def make(topic, *, client="kafka-python", sections=None, **kafka):
+        options = SOON[client] | kafka.pop("options", {})
+        given = {"client": client, "servers": broker.address, "topic": topic, "options": options} | kafka
         base = {"kafka": given, "commit_every": 20, "commit_ms": 50, **(sections or {})}
         return load_settings(None, {}, base=base)
 

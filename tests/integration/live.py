@@ -10,13 +10,26 @@ import msgspec
 
 from streamrank.pipeline.shard import Shard
 from streamrank.pipeline.worker import Worker
-from streamrank.sources.kafka import Topic
+from streamrank.sources.topics import open_topic
 from streamrank.state import open_store
 from streamrank.state.digest import shard_digests
 from streamrank.state.values import decode
 
 T0 = 1_700_000_000_000
-SOON = {"heartbeat_interval_ms": 200, "session_timeout_ms": 1500, "fetch_max_wait_ms": 50}
+SOON = {  # short time-outs and small batches, as each client names them
+    "kafka-python": {
+        "heartbeat_interval_ms": 200,
+        "session_timeout_ms": 1500,
+        "fetch_max_wait_ms": 50,
+        "max_poll_records": 20,
+    },
+    "confluent": {
+        "heartbeat.interval.ms": 200,
+        "session.timeout.ms": 1500,
+        "fetch.wait.max.ms": 50,
+        "max.poll.records": 20,
+    },
+}
 PATIENCE_S = 20.0
 
 
@@ -43,7 +56,7 @@ def events(first, last):
 def learn(settings, store, *, at=lambda _: None, letters=None, idle=0.3):
     """One worker until there is nothing more to learn; its group is called as the topic."""
     name = settings.kafka.topic
-    with closing(Topic(settings.kafka, name, name)) as topic:
+    with closing(open_topic(settings.kafka, name, name)) as topic:
         worker = Worker(settings, store, topic, group=name, letters=letters, at=at)
         worker.run(lambda: False, until_idle_s=idle)
     return worker
@@ -51,7 +64,7 @@ def learn(settings, store, *, at=lambda _: None, letters=None, idle=0.3):
 
 def replayed(settings):
     """The digests of an undisturbed reading."""
-    with open_store("memory://") as store, closing(Topic(settings.kafka, settings.kafka.topic)) as topic:
+    with open_store("memory://") as store, closing(open_topic(settings.kafka, settings.kafka.topic)) as topic:
         for partition in topic.partitions:
             shard = Shard(store, settings, topic, partition)
             for messages in topic.read(partition, shard.position, topic.bounds(partition).end):

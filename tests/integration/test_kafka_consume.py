@@ -1,27 +1,78 @@
 """Live from a real broker: the state is that of an undisturbed replay, whatever the events are."""
 
+import time
 from contextlib import closing
 from uuid import uuid4
 
 import msgspec
+import pytest
 from kafka import KafkaProducer
 
+from streamrank.pipeline.worker import Worker
+from streamrank.sources import topics
+from streamrank.sources.topics import open_topic
 from streamrank.state.digest import shard_digests
 from tests.integration.live import click, counts, events, learn, ranking, replayed
 
 
+@pytest.mark.parametrize("client", topics.CLIENTS)
 def test_a_worker_reaches_the_state_of_a_replay_and_goes_on_where_it_stopped(
-    new_topic, produce, settings, store
+    client, new_topic, produce, settings, store
 ):
     name = new_topic(partitions=2)
-    s = settings(name)
+    s = settings(name, client=client)
     for partition in (0, 1):
         produce(name, events(0, 40), partition)
     learn(s, store)
     produce(name, events(40, 50))
     assert learn(s, store).counts["records"] == 20 + 2  # the last one of each is looked at again
-    assert shard_digests(store) == replayed(s)
+    assert shard_digests(store) == replayed(s) == replayed(settings(name))
     assert store.offset(f"{name}[0]") == 100
+
+
+def test_the_lag_is_what_is_not_learnt_yet(new_topic, produce, settings, store):
+    name = new_topic()
+    produce(name, events(0, 40))
+    s, lags = settings(name), []
+    with closing(open_topic(s.kafka, name, name)) as topic:
+        worker = Worker(
+            s, store, topic, group=name, at=lambda here: here == "2b" and lags.append(worker.lag())
+        )
+        worker.run(lambda: False, until_idle_s=0.3, watch=lambda: lags.append(worker.lag()))
+    assert lags[0] == 80
+    assert lags == sorted(lags, reverse=True)
+    assert len([lag for lag in set(lags) if 0 < lag < 80]) > 0
+    assert lags[-1] == 0
+
+
+STARTS = {  # where a shard of records of 5, 3 and 1 hours ago begins
+    "earliest": 0,
+    "latest": 60,
+    "ts=2023-11-14T22:13:20Z": 0,
+    "last=4h": 20,
+    "last=7200s": 40,
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_start_is_used_only_where_the_store_knows_none(start, new_topic, settings, store, broker):
+    name, now = new_topic(), int(time.time() * 1000)
+    with closing(KafkaProducer(bootstrap_servers=broker.address)) as producer:
+
+        def send(first, last, hours):
+            for event in events(first, last):
+                stamp = now - int(hours * 3_600_000)
+                producer.send(name, msgspec.json.encode(event), partition=0, timestamp_ms=stamp)
+            producer.flush()
+
+        for first, hours in ((0, 5), (10, 3), (20, 1)):
+            send(first, first + 10, hours)
+        begun = learn(settings(name, start=start), store).counts["records"]
+        assert begun == 60 - STARTS[start]
+        assert store.offset(f"{name}[0]") == 60
+        send(30, 40, 0)
+    learn(settings(name, start="latest"), store)
+    assert (store.offset(f"{name}[0]"), counts(store, name)["events"]) == (80, begun + 20)
 
 
 def test_a_click_before_its_ranking_waits_for_it(new_topic, produce, settings, store):

@@ -6,8 +6,8 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from streamrank.errors import SourceError
+from streamrank.pipeline.letters import DeadLetters
 from streamrank.simulation.malformed import MALFORMED
-from streamrank.sources.kafka import DeadLetters
 from streamrank.state import open_store
 from streamrank.state.digest import shard_digests
 from tests.integration.live import T0, counts, events, learn, replayed
@@ -68,7 +68,7 @@ def test_poison_of_every_kind_a_tombstone_and_ten_megabytes_are_kept_with_their_
 def test_a_dead_letter_topic_that_takes_nothing_stops_the_worker_and_nothing_is_passed(
     new_topic, produce, settings, store, monkeypatch
 ):
-    monkeypatch.setattr("streamrank.sources.kafka.ASK_MS", 500)
+    monkeypatch.setattr("streamrank.sources.topics.ASK_MS", 500)
     name = new_topic()
     produce(name, [*events(0, 5), b"poison"])
     s = settings(name, dead_letter_topic="absent")

@@ -8,7 +8,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import NewPartitions, NewTopic
 
 from streamrank.errors import SourceError
-from streamrank.sources.kafka import Topic
+from streamrank.sources.topics import open_topic
 from streamrank.state.digest import shard_digests
 from tests.integration.live import counts, events, learn, replayed, wait_for
 from tests.servers import free_port
@@ -36,7 +36,7 @@ def test_records_dropped_while_a_worker_reads_are_noticed(new_topic, produce, se
         produce(name, events(n, n + 5))  # each a batch of its own, and one batch a fetch
 
     def at(here):
-        if here == "3b" and not dropped:
+        if here == "4c" and not dropped:
             dropped.append(admin.delete_records({TopicPartition(name, 0): 190}))
 
     s = settings(name, options={"max_partition_fetch_bytes": 1})
@@ -88,9 +88,9 @@ def test_partitions_that_are_added_are_learnt(new_topic, produce, settings, stor
 def test_a_broker_that_is_absent_is_named(settings):
     s = settings("t", servers=f"127.0.0.1:{free_port()}", options={"bootstrap_timeout_ms": 300})
     with pytest.raises(SourceError, match=r"127\.0\.0\.1.*Look whether the broker runs"):
-        Topic(s.kafka, "t", "g")
+        open_topic(s.kafka, "t", "g")
 
 
 def test_a_topic_that_is_absent_is_named(settings, broker):
     with pytest.raises(SourceError, match=r"has no topic 'nowhere'"):
-        Topic(settings("nowhere").kafka, "nowhere", "g")
+        open_topic(settings("nowhere").kafka, "nowhere", "g")

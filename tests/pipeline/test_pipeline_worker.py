@@ -9,7 +9,7 @@ from streamrank.errors import SourceDown
 from streamrank.pipeline import worker as workers
 from streamrank.pipeline.worker import Worker
 from streamrank.simulation import Settings, Simulator
-from streamrank.sources.kafka import Bounds
+from streamrank.sources.topics import Bounds
 from streamrank.state import open_store
 from streamrank.state.digest import shard_digests
 
