@@ -13,6 +13,7 @@ from ..errors import ConfigError, SourceError, StoreError, StreamrankError
 from .parser import build_parser
 
 EXIT_CODES = {ConfigError: 2, SourceError: 3, StoreError: 4}
+EXTRAS = {"httpx": "serve", "kafka": "kafka", "starlette": "serve", "uvicorn": "serve"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,6 +26,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except StreamrankError as error:
         print(f"streamrank {arguments.command}: {error}", file=sys.stderr)
         return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 2)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        needs = f"needs {error.name}: pip install 'streamrank[{extra}]'"
+        print(f"streamrank {arguments.command}: {needs}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

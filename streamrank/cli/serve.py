@@ -5,7 +5,7 @@ import argparse
 import msgspec
 
 from ..config import load_settings
-from ..errors import ConfigError
+from ..serve.server import Server
 from ..sources.feedback import SHARD
 from ..state import open_store
 from ..state.urls import shown
@@ -26,10 +26,6 @@ def serve(arguments: argparse.Namespace) -> int:
         settings.serve, **{name: value for name, value in options.items() if value is not None}
     )
     settings = msgspec.structs.replace(settings, store=url, serve=section)
-    try:
-        from ..serve.server import Server
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"serving needs {error.name}: pip install 'streamrank[serve]'") from None
     with Server(settings) as server:
         say(f"serving {shown(url)} at {server.url} (Ctrl-C ends it)")
         server.wait()

@@ -20,7 +20,7 @@ POLL_S = 0.01
 HOME = "http://127.0.0.1:8000"
 
 Items = Mapping[str, Mapping[str, Value]] | Sequence[Item | str]  # {"a": {"price": 3.5}}, or in full
-Events = Iterable[Event | Mapping[str, Any]] | Event | Mapping[str, Any]
+Events = Iterable[Event | Mapping[str, Any]] | Event | Mapping[str, Any] | bytes  # bytes: JSON as it is
 
 
 def rank_request(items: Items, **of: Any) -> bytes:
@@ -38,6 +38,8 @@ def rank_request(items: Items, **of: Any) -> bytes:
 
 def feedback_body(events: Events) -> bytes:
     """The body of /feedback: JSON lines."""
+    if isinstance(events, bytes):
+        return events
     several = [events] if isinstance(events, Mapping | msgspec.Struct) else events
     return b"\n".join(msgspec.json.encode(event) for event in several)
 

@@ -152,10 +152,11 @@ class World:
         if shuffled:
             items = items[rng.permutation(len(items))]
         numbers = items.tolist()
-        encoded = [self._item(query, item) for item in numbers]
+        encoded = [self.item(query, item) for item in numbers]
         return Shown([self.item_ids[i] for i in numbers], encoded, self.relevance(query, items))
 
-    def _item(self, query: int, item: int) -> msgspec.Raw:
+    def item(self, query: int, item: int) -> msgspec.Raw:
+        """An item of a ranking, encoded: its id, and how it matches the query."""
         key = query * self.n_items + item
         found = self._encoded.get(key)
         if found is None:

@@ -1,12 +1,12 @@
 """The commands as users type them."""
 
 import json
+import sys
 
 import pytest
 
 from streamrank.cli import main
-from streamrank.cli.demo import MIN_SHUFFLED, Demo
-from streamrank.config import JudgeSettings, Settings
+from streamrank.config import Settings
 from streamrank.events.types import Record
 from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.flow import Flow
@@ -179,33 +179,6 @@ def test_the_same_seed_writes_the_same_bytes(run, tmp_path):
     assert a == b != c
 
 
-def test_the_demo_runs_for_the_time_given_and_leaves_a_report(run, tmp_path):
-    result = answer(run("demo --headless --seconds 2 --json"))
-    assert set(result["ndcg@10"]) == {"order_shown", "start", "before_drift", "just_after_drift", "end"}
-    assert result["events"] == result["accepted"] > 0
-    assert (tmp_path / "streamrank-demo" / "report.html").stat().st_size > 1000
-
-
-@pytest.mark.slow
-def test_what_the_demo_shows_is_learning_a_fall_and_a_recovery():
-    """The same by events instead of seconds, so that a busy machine changes nothing."""
-    show = Demo(seed=7)
-    flow = Flow(Settings(judge=JudgeSettings(min_shuffled=MIN_SHUFFLED)))
-    for offset, value in enumerate(show.simulator.live()):
-        flow.step(Record(offset, value))
-        if offset == 12_000:
-            show.look(flow, 0.0)
-            show.drift(0.0)
-            show.look(flow, 0.0)
-        if offset == 30_000:
-            break
-    show.look(flow, 1.0)
-    before, after, end = show.quality
-    assert before > show.shown[0] + 0.2
-    assert after < before - 0.4
-    assert end > after + 0.4
-
-
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [
@@ -256,3 +229,11 @@ def test_a_setting_from_the_environment_is_obeyed_and_an_unknown_one_refused(run
     monkeypatch.setenv("STREAMRANK_WINDOW", "5")
     code, _, err = run("replay log.jsonl --json")
     assert (code, "STREAMRANK_WINDOW" in err) == (2, True)
+
+
+def test_a_missing_extra_is_named(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    for module in ("streamrank.cli.serve", "streamrank.serve.server"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    code, _, err = run("serve --store sqlite:///s.db")
+    assert (code, "pip install 'streamrank[serve]'" in err) == (2, True)

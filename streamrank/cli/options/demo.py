@@ -11,11 +11,19 @@ def add(commands: Any) -> None:
         commands,
         "demo",
         "demo:demo",
-        "simulated users click, a ranker learns live; taste changes halfway, it recovers; leaves a report",
+        "the whole product: simulated users come to a server and click; its page shows it learn, taste "
+        "change, it recover and reconcile",
         "demo",
         "demo --headless --seconds 20 --json",
     )
-    parser.add_argument("--seconds", type=above_zero, default=30.0, help="how long (default: 30)")
+    parser.add_argument(
+        "--seconds",
+        type=above_zero,
+        help="how long (default: until Ctrl-C on a terminal; 30 where there is none, or --headless)",
+    )
+    parser.add_argument(
+        "--port", type=whole(0), default=8000, help="of the page (default: 8000, another where that is taken)"
+    )
     parser.add_argument("--seed", type=whole(0), default=7, help="of the simulated world (default: 7)")
     parser.add_argument(
         "--out", default="streamrank-demo", metavar="DIR", help="for the report and the store"
