@@ -103,6 +103,8 @@ class ServeSettings(_Section, frozen=True):
     max_per_second: int = 0  # requests of one address; 0 for no limit
     timeout_ms: int = 10_000  # for a request to arrive
     max_lag_ms: int = 60_000  # of learning behind feedback, before /ready says no
+    challenger: str = ""  # a model that shares the lists of the first one; empty: none
+    explore: bool = True  # a learner that explores samples the order shown; false: best first
 
 
 class ReconcileSettings(_Section, frozen=True):
@@ -235,6 +237,7 @@ _TEXTS = {
     ("serve", "host"),
     ("serve", "token"),
     ("serve", "log"),
+    ("serve", "challenger"),
     *(("kafka", name) for name in ("servers", "topic", "group", "start", "dead_letter_topic")),
 }
 
@@ -306,3 +309,7 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"models need names, each its own; got {names}")
     if any(not name or "/" in name for name in names):
         raise ConfigError(f"a model's name is not empty and holds no '/'; got {names}")
+    if settings.serve.challenger and settings.serve.challenger not in names:
+        raise ConfigError(
+            f"serve.challenger is {settings.serve.challenger!r}: no model of the config; there are {names}"
+        )

@@ -69,6 +69,8 @@ def _ranking(event: Ranking, limits: Limits) -> None:
 def _packed(event: PackedRanking, limits: Limits) -> None:
     _ids(event.items, limits, "")
     _fair(event.fair_pairs)
+    for k, team in enumerate(event.teams or ()):
+        _name(team, f"$.teams[{k}]", limits)
 
 
 def _lists(event: PackedLists, limits: Limits) -> None:
@@ -151,6 +153,8 @@ def _item(item: Item, limits: Limits) -> None:
     _finite(item.relevancy, "relevancy")
     if item.propensity is not None and not 0 < item.propensity <= 1:
         raise _range("propensity", item.propensity, "in (0, 1]")
+    if item.team:
+        _name(item.team, "$.team", limits)
 
 
 def _fields(fields: list[Field], limits: Limits) -> None:

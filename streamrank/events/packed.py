@@ -2,6 +2,8 @@
 
 import math
 import sys
+from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -11,6 +13,7 @@ from streamrank.events.refusals import shown
 from streamrank.events.types import Item, PackedLists, PackedRanking, Ranking
 
 _decode_names = msgspec.msgpack.Decoder(list[str]).decode
+T = TypeVar("T")
 _F8, _F4 = np.dtype("<f8"), np.dtype("<f4")
 _CACHE_BYTES = 1 << 20  # of undecoded names; a sender has a handful of layouts of a kilobyte or so
 
@@ -83,6 +86,8 @@ def check_arrays(event: PackedRanking, names: tuple[str, ...]) -> None:
         _one_each(event.labels, n_items, "labels", -sys.float_info.max, sys.float_info.max, "finite")
     if event.propensities is not None:
         _one_each(event.propensities, n_items, "propensities", math.ulp(0.0), 1.0, "in (0, 1]")
+    if event.teams is not None:
+        _as_many(event.teams, n_items, "teams")
 
 
 def check_lists(event: PackedLists, names: tuple[str, ...], max_items: int) -> None:
@@ -115,10 +120,14 @@ def check_lists(event: PackedLists, names: tuple[str, ...], max_items: int) -> N
         raise MalformedEvent("bad-shape", reason, where="$.queries", fix="Send one for each list, or none")
 
 
-def _one_each(numbers: list[float], n_items: int, member: str, low: float, high: float, allowed: str) -> None:
-    if len(numbers) != n_items:
-        reason = f"{len(numbers)} {member} for {n_items} items"
+def _as_many(values: Sequence[object], n_items: int, member: str) -> None:
+    if len(values) != n_items:
+        reason = f"{len(values)} {member} for {n_items} items"
         raise MalformedEvent("bad-shape", reason, where=f"$.{member}", fix="Send one for each item")
+
+
+def _one_each(numbers: list[float], n_items: int, member: str, low: float, high: float, allowed: str) -> None:
+    _as_many(numbers, n_items, member)
     for k, number in enumerate(numbers):
         if not low <= number <= high:
             kind = "out-of-range" if math.isfinite(number) else "not-finite"
@@ -131,7 +140,7 @@ def pack(ranking: Ranking) -> PackedRanking:
 
     Columns are the field names of all items, sorted, and `relevancy` if an item has one; a field an item
     lacks is NaN. Raises `MalformedEvent` for what the packed form cannot hold: values that are no numbers,
-    fields of the ranking itself, labels or propensities of some items but not of all.
+    fields of the ranking itself, labels, propensities or teams of some items but not of all.
 
     >>> from streamrank.events.types import Field
     >>> item = Item(id="a", fields=[Field("price", 2.5), Field("new", True)])
@@ -153,6 +162,7 @@ def pack(ranking: Ranking) -> PackedRanking:
         values=values.tobytes(),
         labels=_all_or_none([item.label for item in ranking.items], "label"),
         propensities=_all_or_none([item.propensity for item in ranking.items], "propensity"),
+        teams=_all_or_none([item.team for item in ranking.items], "team"),
         user=ranking.user,
         session=ranking.session,
         query=ranking.query,
@@ -180,10 +190,10 @@ def _row(item: Item, where: str) -> dict[str, float]:
     return row
 
 
-def _all_or_none(numbers: list[float | None], member: str) -> list[float] | None:
-    known = [number for number in numbers if number is not None]
-    if len(known) == len(numbers) or not known:
+def _all_or_none(values: list[T | None], member: str) -> list[T] | None:
+    known = [value for value in values if value is not None]
+    if len(known) == len(values) or not known:
         return known or None
-    reason = f"{len(known)} of {len(numbers)} items have a {member}"
-    where = f"$.items[{numbers.index(None)}].{member}"
+    reason = f"{len(known)} of {len(values)} items have a {member}"
+    where = f"$.items[{values.index(None)}].{member}"
     raise MalformedEvent("missing-field", reason, where=where, fix="Give it to all items or to none")

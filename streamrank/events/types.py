@@ -29,13 +29,18 @@ class Field(msgspec.Struct, gc=False):
 
 
 class Item(msgspec.Struct, gc=False):
-    """One shown item. Ours: `propensity`, the probability that its position was examined."""
+    """One shown item.
+
+    Ours: `propensity`, the probability that its position was examined; `team`, the model that put it there,
+    where two models share a list (team-draft interleaving).
+    """
 
     id: str
     fields: list[Field] = []
     label: float | None = None
     relevancy: float | None = None
     propensity: float | None = None
+    team: str | None = None
 
 
 class _Event(msgspec.Struct, tag_field="event", gc=False, kw_only=True):
@@ -94,6 +99,7 @@ class PackedRanking(_Event, tag="packed", gc=False, kw_only=True):
     values: bytes
     labels: list[float] | None = None
     propensities: list[float] | None = None
+    teams: list[str] | None = None
     user: str | None = None
     session: str | None = None
     query: str | None = None

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..features.batch import Floats, Ints
-
-Z = 1.959963984540054  # of the normal distribution: 95 % lie within so many deviations
+from .intervals import Z
 
 
 class Estimate(NamedTuple):

@@ -22,6 +22,7 @@ from ..events.types import (
 )
 from ..features.batch import BY_LABEL, EXAMPLE, NO_ITEMS, Batch, BatchBuilder, Rows, item_keys
 from ..features.space import FeatureSpace
+from ..preferences.contest import Contests
 from ..preferences.dedup import SeenIds
 from ..preferences.join import Join, Shown
 from ..preferences.judge import Judge
@@ -57,6 +58,7 @@ class Flow:
         self.seen = SeenIds(join.dedup_ms, join.max_ids)
         self.join = Join(join, settings.judge.grades)
         self.judge = Judge(settings.judge)
+        self.contests = Contests(model.name for model in settings.models)
         self.features = FeatureSpace(settings.features)
         self.models = [Model(model) for model in settings.models]
         self.counts: Counter[str] = (
@@ -164,7 +166,9 @@ class Flow:
         self.seen.expire(self.clock.watermark)
         rows, labels = self.features.rows(event, now=self.clock.now), judged_labels(event)
         if labels is None:
-            self.judge.shown(self.join.show(event, rows, self.clock.now))
+            shown = self.join.show(event, rows, self.clock.now)
+            self.judge.shown(shown)
+            self.contests.shown(shown)
         else:
             self._judged(rows, labels, [1.0] * rows.n, BY_LABEL, event.query or "", items_of(event))
         return True
@@ -216,6 +220,7 @@ class Flow:
         self.features.clicked(
             [shown.items[place] for place, grade in shown.pending.items() if not grade], self.clock.now
         )
+        self.contests.judged(shown, before)
         self.join.judged(shown)
         if shown.index < 0:
             shown.index = self._new_lists(1)

@@ -5,6 +5,7 @@ source            which log it was learnt from          judge/…     clicks by 
 counts            events of each kind                   features/…  names, items, click rates
 clock             event time                            model/NAME/…    what the learner learnt
 seen/…            ids seen lately                       quality/NAME    how well it did over time
+                                                        contest/A/B     credits of two that share lists
 """
 
 import hashlib
@@ -154,6 +155,7 @@ def _parts(flow: Flow) -> dict[str, Any]:
         "seen/": flow.seen,
         "join/": flow.join,
         "judge/": flow.judge,
+        "contest/": flow.contests,
         "features/": flow.features,
     }
 

@@ -9,7 +9,7 @@ from ..config import JoinSettings
 from ..events.types import Interaction, PackedRanking, Ranking
 from ..features.batch import Rows
 from .shown import Shown as Shown
-from .shown import items_of, propensities_of, restored, what_was_clicked, what_was_shown
+from .shown import items_of, propensities_of, restored, teams_of, what_was_clicked, what_was_shown
 
 SLACK = 1000  # a heap may hold this many entries that say nothing any more, before it is built anew
 LOOK_BACK = 100  # rankings of a visitor looked through for a click that names none; clicks waiting for one
@@ -69,6 +69,7 @@ class Join:
             propensities=propensities_of(event),
             shuffled=event.shuffled,
             fair_pairs=event.fair_pairs,
+            teams=teams_of(event),
         )
         self._next += 1
         if len(self._by_time) > 2 * len(self._open) + SLACK:  # most are closed already

@@ -71,6 +71,15 @@ class Judge:
         """theta by rank from shuffled rankings; None before enough of them were shown."""
         return self._measured
 
+    def merge(self, other: "Judge") -> None:
+        """Take in what another shard measured."""
+        n = max(len(self._shown), len(other._shown))
+        self._shown, self._clicked = (
+            np.pad(mine, (0, n - len(mine))) + np.pad(theirs, (0, n - len(theirs)))
+            for mine, theirs in ((self._shown, other._shown), (self._clicked, other._clicked))
+        )
+        self._count()
+
     def _count(self) -> None:
         self._changed, self._measured = True, None
         # lists differ in length: the few that reach far down measure nothing there

@@ -27,6 +27,7 @@ class Shown:
     due: int = -1  # when to judge them; -1 when there are none
     index: int = -1  # number among the evaluated lists; -1 before its first click is learnt
     scores: dict[str, Floats] = field(default_factory=dict)  # by model, before any click of it was learnt
+    teams: list[str] | None = None  # the model that put each item there, where two share the list
 
     def labels(self) -> list[float]:
         """The grade of each item; 0 where it was not clicked."""
@@ -56,6 +57,14 @@ def propensities_of(event: Ranking | PackedRanking) -> list[float] | None:
     return known if len(known) == len(event.items) else None
 
 
+def teams_of(event: Ranking | PackedRanking) -> list[str] | None:
+    """The model that put each item where it is, if every item says so."""
+    if isinstance(event, PackedRanking):
+        return event.teams
+    known = [item.team for item in event.items if item.team]
+    return known if len(known) == len(event.items) else None
+
+
 def what_was_shown(shown: Shown) -> list[Any]:
     """The entry of state that is written once."""
     rows = shown.rows
@@ -69,6 +78,7 @@ def what_was_shown(shown: Shown) -> list[Any]:
         shown.propensities,
         shown.shuffled,
         shown.fair_pairs,
+        *([shown.teams] if shown.teams else []),
     ]
 
 
@@ -87,7 +97,8 @@ def what_was_clicked(shown: Shown) -> list[Any]:
 def restored(number: int, what: Sequence[Any], clicks: Sequence[Any] | None) -> Shown:
     """The ranking of those two entries."""
     ranking, time_ms, items, (columns, values, indptr), *rest = what
-    shown = Shown(number, ranking, time_ms, items, Rows(len(items), columns, values, indptr), *rest)
+    shown = Shown(number, ranking, time_ms, items, Rows(len(items), columns, values, indptr), *rest[:5])
+    shown.teams = rest[5] if len(rest) > 5 else None
     if clicks is not None:
         grades, pending, shown.due, shown.index, shown.scores = clicks
         shown.grades = {int(place): float(grade) for place, grade in grades}

@@ -12,21 +12,49 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Ranked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item in its place."""
+    """An item in its place.
+
+    `team` is the model that put it there, and whose score it has, where two share the list; `propensity` the
+    chance that its place is looked at, where that is known. Send both back with the ranking that was shown.
+    """
 
     item: str
     score: float
     features: list[Part] | None = None
+    team: str | None = None
+    propensity: float | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Items, best first. Degraded: nothing was learnt yet (input order), or the store is away."""
+    """Items, best first, or as a learner that explores would show them.
+
+    Degraded: nothing was learnt yet (input order), or the store is away.
+    """
 
     items: list[Ranked]
     took: float  # milliseconds
     model: str
     model_version: str
     degraded: bool
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """How the challenger does on the rankings that it shares with the champion.
+
+    It wins where it got more clicks; `win_rate` is its share of the `decided` ones (won or lost), between
+    `low` and `high` with 95 % confidence.
+    """
+
+    champion: str
+    challenger: str
+    shown: int
+    wins: int
+    losses: int
+    ties: int
+    decided: int
+    win_rate: float | None
+    low: float
+    high: float
 
 
 class Rejected(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ OPEN = {"/", "/app.js", "/plotly.js", "/health", "/ready", "/docs", "/openapi.js
 MAX_CLIENTS = 10_000  # whose rate is remembered; the one silent for longest goes first
 # what the page may do: its own scripts, talking to this server alone; charts set styles of their own
 POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:"
+NOBODY = "nobody challenges: name a second model of the config in serve.challenger"
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -94,6 +95,10 @@ def build_app(service: Service) -> Starlette:
         points = [point for point in list(service.points) if point["time"] > after]
         return _json({"now": service.now() | {"reconciled": list(service.training.done)}, "points": points})
 
+    async def compared(_: Request) -> Response:
+        found = service.comparison()
+        return _error(404, NOBODY) if found is None else _json(found)
+
     async def health(_: Request) -> Response:
         return _json({"status": "ok"})
 
@@ -117,6 +122,7 @@ def build_app(service: Service) -> Starlette:
         ("/health", health, "GET"),
         ("/ready", ready, "GET"),
         ("/live", live, "GET"),
+        ("/comparison", compared, "GET"),
         ("/metrics", metrics, "GET"),
         ("/openapi.json", openapi, "GET"),
         ("/docs", file(PAGE / "docs.html"), "GET"),

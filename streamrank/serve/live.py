@@ -3,9 +3,9 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -17,6 +17,8 @@ from ..features.batch import Batch, BatchBuilder
 from ..learners.base import Ranker
 from ..state import Store, open_store
 from .answers import Answer, Part, Ranked
+from .comparison import challenger_of
+from .interleave import draw_of, team_draft
 from .shards import Served, load
 
 POLL_S = 0.02  # between looks at where the shards stand
@@ -72,24 +74,41 @@ class Live:
         return [model.name for model in (served.settings if served else self.settings).models]
 
     def rank(self, model: str, ranking: Ranking, *, explain: bool = False) -> Answer:
-        """The items of a ranking, best first; ties keep their order. `ConfigError`: no such model."""
+        """The items of a ranking, best first; ties keep their order. `ConfigError`: no such model.
+
+        A learner that explores samples the order instead (unless `serve.explore` is off). The first model
+        of the config is asked for as the champion: it shares its lists with `serve.challenger`, if that is
+        set. What is random about it is drawn by the id of the ranking.
+        """
         began = time.perf_counter()
         served = self._served
         if model not in self.models:
             raise ConfigError(f"there is no model {model!r}; there are: {', '.join(self.models)}")
-        items = [item.id for item in ranking.items]
         if served is None or not served.learnt:
-            ranked = [Ranked(item, 0.0) for item in items]
+            ranked = [Ranked(item.id, 0.0) for item in ranking.items]
         else:
-            learner, batch = served.learners[model], _batch(served, ranking)
-            scores = learner.scores(batch)
-            order = np.argsort(-scores, kind="stable").tolist()
-            values = scores.tolist()
-            parts = _explained(served, learner, batch) if explain else [None] * len(items)
-            ranked = [Ranked(items[k], values[k], parts[k]) for k in order]
+            names = [model]
+            if model == served.settings.models[0].name:
+                model = served.champion
+                names = [model, challenger_of(served, self.settings.serve.challenger)]
+            ranked = self._ranked(served, [name for name in names if name], ranking, explain)
         took = 1000 * (time.perf_counter() - began)
         version = served.version if served else "none"
         return Answer(ranked, took, model, version, bool(self.failure) or served is None or not served.learnt)
+
+    def _ranked(self, served: Served, names: list[str], ranking: Ranking, explain: bool) -> list[Ranked]:
+        """By one model, or drafted by two in turn."""
+        batch, draw = _batch(served, ranking), draw_of(ranking.id)
+        views = [_view(served, name, batch, draw, self.settings.serve.explore, explain) for name in names]
+        orders = [view.order for view in views]
+        placed = team_draft(orders[0], orders[1], draw) if len(names) == 2 else [(k, 0) for k in orders[0]]
+        teams = names if len(names) == 2 else [None]
+        known = served.judge.by_rank(len(placed))
+        theta: Sequence[float | None] = known or [None] * len(placed)
+        return [
+            Ranked(ranking.items[k].id, views[t].scores[k], views[t].parts[k], teams[t], theta[place])
+            for place, (k, t) in enumerate(placed)
+        ]
 
     # -- keeping up ----------------------------------------------------------------------------------------
 
@@ -146,6 +165,25 @@ class Live:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _View(NamedTuple):
+    """How one model sees the rows of a ranking."""
+
+    scores: list[float]
+    order: list[int]
+    parts: Sequence[list[Part] | None]
+
+
+def _view(served: Served, name: str, batch: Batch, draw: int, explore: bool, explain: bool) -> _View:
+    learner = served.learners[name]
+    scores = learner.scores(batch)
+    if explore and learner.explores:
+        order = learner.shown_order(scores, draw)
+    else:
+        order = np.argsort(-scores, kind="stable")
+    parts = _explained(served, learner, batch) if explain else [None] * len(scores)
+    return _View(scores.tolist(), order.tolist(), parts)
 
 
 def _warm_up(served: Served) -> None:

@@ -46,6 +46,15 @@ def exposition(service: Service) -> str:
     qualities = [(m, k, v) for m, of in models.items() for k, v in of["quality"].items()]
     add("quality", "gauge", "Prequential quality on the latest lists.",
         *(({"model": m, "metric": k}, v) for m, k, v in qualities))  # fmt: skip
+    compared = now["comparison"]
+    if compared is not None:
+        pair = {"champion": compared.champion, "challenger": compared.challenger}
+        add("interleaved_total", "counter", "Rankings that two models shared, by outcome for the challenger.",
+            *(({**pair, "outcome": of}, getattr(compared, of)) for of in ("wins", "losses", "ties")),
+            ({**pair, "outcome": "none"}, compared.shown - compared.decided - compared.ties))  # fmt: skip
+        add("challenger_win_rate", "gauge", "Of the decided ones, with the bounds of the 95 % interval.",
+            ({**pair, "bound": ""}, math.nan if compared.win_rate is None else compared.win_rate),
+            ({**pair, "bound": "low"}, compared.low), ({**pair, "bound": "high"}, compared.high))  # fmt: skip
     spectra = {m: of["spectrum"] for m, of in models.items() if "spectrum" in of}
     for part, text in (
         ("kappa_1", "Largest eigenvalue."), ("kappa_n", "Smallest eigenvalue."),

@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 
 from ..events.types import RankRequest
-from .answers import Answer, Receipt
+from .answers import Answer, Comparison, Receipt
 
 _REF = "#/components/schemas/{name}"
 
 
 def description() -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
-    (request, answer, receipt), schemas = msgspec.json.schema_components(
-        (RankRequest, Answer, Receipt), ref_template=_REF
+    (request, answer, receipt, versus), schemas = msgspec.json.schema_components(
+        (RankRequest, Answer, Receipt, Comparison), ref_template=_REF
     )
     errors = {
         status: {"description": text, "content": {"application/json": {"schema": _ERROR}}}
@@ -64,6 +64,10 @@ def description() -> dict[str, Any]:
             "/health": {"get": {"summary": "Is the process alive", "responses": {"200": _answer({})}}},
             "/ready": {"get": {
                 "summary": "May traffic come", "responses": {"200": _answer({}), "503": down},
+            }},
+            "/comparison": {"get": {
+                "summary": "How the challenger does against the champion on lists they share",
+                "responses": {"200": _answer(versus), **errors},
             }},
             "/metrics": {"get": {"summary": "Prometheus", "responses": {"200": {"description": "text"}}}},
         },

@@ -16,8 +16,9 @@ from ..events.types import Event
 from ..state import open_store
 from ..state.snapshot import write_snapshot
 from ..state.values import decode
-from .answers import Answer, Receipt, Rejected
+from .answers import Answer, Comparison, Receipt, Rejected
 from .bodies import parts
+from .comparison import comparison
 from .embedded import Embedded
 from .latency import Latencies
 from .live import Live
@@ -126,6 +127,10 @@ class Service:
             "lag_bytes": self.feed.behind,
             "worker": self.feed.status(),
         }
+
+    def comparison(self) -> Comparison | None:
+        """How the challenger does against the champion; None where nobody challenges."""
+        return comparison(self.live.served, self.settings.serve.challenger)
 
     def _sample(self) -> None:
         while not self._stop.wait(1.0):

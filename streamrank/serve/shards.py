@@ -12,11 +12,13 @@ from ..features.space import FeatureSpace
 from ..learners.base import Ranker
 from ..pipeline.flow import Flow
 from ..pipeline.memory import restore
+from ..preferences.contest import Credit
+from ..preferences.judge import Judge
 from ..state.base import Standing, Store
 from ..state.values import decode
 
 # what ranking needs; open rankings and seen ids, the largest part of a shard, stay where they are
-PREFIXES = ("config", "counts", "clock", "features/", "judge/", "model/", "quality/")
+PREFIXES = ("config", "counts", "clock", "features/", "judge/", "contest/", "model/", "quality/")
 
 
 class Shard(NamedTuple):
@@ -35,12 +37,21 @@ class Served(NamedTuple):
     features: FeatureSpace
     learners: Mapping[str, Ranker]
     learnt: bool  # whether any list was
+    judge: Judge  # knows how likely each rank is looked at
+    champion: str
     shards: Mapping[str, Shard]
 
     @property
     def counts(self) -> Counter[str]:
         """Events by kind and fate, of all shards."""
         return sum((shard.flow.counts for shard in self.shards.values()), Counter())
+
+    def credit(self, one: str, other: str) -> Credit:
+        """How a model did against another on lists they shared, in all shards."""
+        credit = Credit()
+        for shard in self.shards.values():
+            credit = credit.plus(shard.flow.contests.credit(one, other))
+        return credit
 
 
 def load(store: Store, settings: Settings, before: Mapping[str, Shard]) -> Served:
@@ -66,6 +77,8 @@ def load(store: Store, settings: Settings, before: Mapping[str, Shard]) -> Serve
         features=merged.features,
         learners={model.name: model.learner for model in merged.models},
         learnt=any(flow.counts["judged"] for flow in alike),
+        judge=merged.judge,
+        champion=settings.models[0].name,
         shards=shards,
     )
 
@@ -100,6 +113,7 @@ def _merged(settings: Settings, flows: list[Flow]) -> Flow:
     merged = Flow(settings)
     for flow in flows:
         columns = merged.features.merge(flow.features)
+        merged.judge.merge(flow.judge)
         for mine, theirs in zip(merged.models, flow.models, strict=True):
             mine.learner.merge(theirs.learner, columns)
     return merged

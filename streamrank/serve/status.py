@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..learners.egdm import EGDM
+from .comparison import comparison
 from .latency import Latencies
 from .live import Live
 from .shards import Served, Shard
@@ -33,6 +34,8 @@ def learnt(live: Live, latencies: Latencies) -> dict[str, Any]:
         "model_age_s": time.time() - live.loaded_at,
         "events": dict(served.counts) if served else {},
         "models": models,
+        "champion": served.champion if served else live.models[0],
+        "comparison": comparison(served, live.settings.serve.challenger),
         "shards": {
             name: {
                 "offset": shard.standing.offset,

@@ -165,7 +165,8 @@ async function rank() {
     name.textContent = item;
     value.textContent = score.toFixed(3);
     button.append(name, value);
-    button.addEventListener("click", () => said(() => click(item, answer.items.map((one) => byId.get(one.item)))));
+    button.addEventListener("click", () => said(() => click(item, answer.items.map((one) =>
+      ({ ...byId.get(one.item), team: one.team, propensity: one.propensity })))));
     entry.append(button);
     return entry;
   }));
