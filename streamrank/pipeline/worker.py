@@ -87,9 +87,9 @@ class Worker:
             found = self._poll()
             self.at("3a")
             self._follow_changes()
-            self._open_due()
             for partition, messages in found.items():
                 self._take(partition, messages)
+            self._open_due()  # not earlier: what was polled before is not of what is opened
             self._commit_due()
             watch()
             if until_idle_s is not None and self._idle(until_idle_s):

@@ -73,6 +73,7 @@ class Topic:
             if not isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):
                 raise
             return {partition: [] for partition in self.assigned()}
+        self._keep_joining()
         return {place.partition: messages for place, messages in found.items()}
 
     def assigned(self) -> set[int]:
@@ -126,6 +127,13 @@ class Topic:
     def close(self) -> None:
         if getattr(self, "_consumer", None) is not None:
             self._consumer.close(autocommit=False, timeout_ms=topics.CLOSE_MS)
+
+    def _keep_joining(self) -> None:
+        # kafka-python 3.0.12: of a join that it began because the topic had changed, and that was not over
+        # when poll had to return, it forgets the rest: no assignment, no heartbeats, no error, for ever
+        coordinator = self._consumer._coordinator
+        if coordinator.rejoining and not coordinator.need_rejoin():
+            coordinator.request_rejoin()
 
     def _asking(self, ask: Callable[[], T]) -> T:
         return asking(f"{self.servers}, topic {self.name}", ask)
