@@ -13,7 +13,7 @@ import msgspec
 from ..config import SnapshotSettings
 from ..errors import SnapshotError
 from ..state.base import Store
-from ..state.snapshot import SnapshotInfo, write_snapshot
+from ..state.snapshot import SnapshotInfo, read_snapshot, write_snapshot
 from ..state.values import decode
 
 log = logging.getLogger(__name__)
@@ -74,12 +74,40 @@ class Schedule:
         return path
 
     def _taken(self) -> list[_Taken]:
-        found = []
-        for path in self.folder.glob("*.safetensors"):
-            if name := _NAME.fullmatch(path.name):
-                began = datetime.strptime(name[1], _TIME).replace(tzinfo=UTC)
-                found.append(_Taken(began.timestamp(), int(name[2]), path))
-        return sorted(found)
+        return _files(self.folder)
+
+
+def restore_newest(store: Store, shard: str, epoch: int, folder: str | Path) -> Path | None:
+    """Bring an empty shard, owned under `epoch`, to the newest scheduled snapshot that knows it; its path.
+
+    One that is damaged is logged, and the one before it serves.
+    """
+    for taken in reversed(_files(Path(folder))):
+        try:
+            found = read_snapshot(taken.path)
+        except SnapshotError as error:
+            log.warning("%s", error)
+            continue
+        if found.info.offsets.get(shard):
+            store.commit(
+                shard,
+                epoch,
+                found.entries[shard],
+                start=0,
+                end=found.info.offsets[shard],
+                letters=found.letters.get(shard, []),
+            )
+            return taken.path
+    return None
+
+
+def _files(folder: Path) -> list[_Taken]:
+    found = []
+    for path in folder.glob("*.safetensors"):
+        if name := _NAME.fullmatch(path.name):
+            began = datetime.strptime(name[1], _TIME).replace(tzinfo=UTC)
+            found.append(_Taken(began.timestamp(), int(name[2]), path))
+    return sorted(found)
 
 
 def snapshot(path: str | Path, store: Store) -> SnapshotInfo:

@@ -1,5 +1,6 @@
 """One partition on its way into its shard: where it goes on, what is checked first, and its records taken."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -12,6 +13,9 @@ from ..state.base import DeadLetter, Store
 from .checkpoint import Checkpoint
 from .flow import Flow
 from .memory import hash_of
+from .schedule import restore_newest
+
+log = logging.getLogger(__name__)
 
 UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -41,7 +45,7 @@ class Shard:
     Refused are: an offset that the topic no longer holds (unless `kafka.on_gap` skips it) or does not hold
     yet, and a topic whose record before that offset is not the one learnt: it was made anew. Reading begins
     one record early to see that. `known` is how far the group has read it, by what Kafka shows: a store that
-    knows nothing then has lost the shard.
+    knows nothing then has lost the shard, and `kafka.on_lost` says what follows.
     """
 
     def __init__(
@@ -57,14 +61,17 @@ class Shard:
         post: Callable[[Sequence[DeadLetter]], None] | None = None,
     ) -> None:
         self.topic, self.partition, self.name = topic, partition, shard_name(topic.name, partition)
-        self.flow = Flow(settings)
-        self.checkpoint = Checkpoint(
-            store, self.flow, shard=self.name, generation=generation, owner=owner, post=post
-        )
-        flow, kafka, bounds = self.flow, settings.kafka, topic.bounds(partition)
-        fresh = flow.offset == 0 and not flow.counts["events"]
-        if fresh and known:
-            self._check_lost(kafka, known, bounds.start)
+
+        def opened() -> Checkpoint:
+            return Checkpoint(
+                store, Flow(settings), shard=self.name, generation=generation, owner=owner, post=post
+            )
+
+        self.checkpoint, kafka, bounds = opened(), settings.kafka, topic.bounds(partition)
+        if known and self._is_fresh() and self._is_restored(store, settings, known, bounds.start):
+            self.checkpoint = opened()
+        self.flow = flow = self.checkpoint.flow
+        fresh = self._is_fresh()
         if fresh:
             flow.offset = max(_start(kafka.start, topic, partition), bounds.start)
         elif flow.offset > bounds.end:
@@ -92,7 +99,7 @@ class Shard:
             if message.value is None:
                 flow.skip(message.offset)
             else:
-                step(Record(message.offset, message.value, self.name))
+                step(Record(message.offset, message.value, f"{self.name}@{message.offset}"))
 
     def _checked(self, messages: Sequence[Any]) -> Sequence[Any]:
         last, self._last = self._last, ""
@@ -105,14 +112,26 @@ class Shard:
             )
         return messages[1:]
 
-    def _check_lost(self, kafka: KafkaSettings, known: int, start: int) -> None:
-        if kafka.on_lost == "stop" or start > 0 or kafka.start != "earliest":
-            raise StateLost(
-                f"{self.name}: the group has read it up to offset {known}, but the store knows nothing of "
-                "it: it was emptied, or is another. Restore a snapshot (streamrank restore), or begin "
-                'under another --group; kafka.on_lost = "rebuild" learns it again where the topic still '
-                f"holds everything (it begins at offset {start})."
-            )
+    def _is_fresh(self) -> bool:
+        flow = self.checkpoint.flow
+        return flow.offset == 0 and not flow.counts["events"]
+
+    def _is_restored(self, store: Store, settings: Settings, known: int, start: int) -> bool:
+        """Whether a shard that the store has lost is back from a snapshot; if not, the topic must have it."""
+        kafka, folder = settings.kafka, settings.snapshots.folder
+        if kafka.on_lost == "rebuild":
+            if path := restore_newest(store, self.name, self.checkpoint.epoch, folder):
+                log.warning("%s: the store had lost it; restored from %s, the rest follows", self.name, path)
+                return True
+            if start == 0 and kafka.start == "earliest":
+                log.warning("%s: the store had lost it; it is learnt again from the beginning", self.name)
+                return False
+        raise StateLost(
+            f"{self.name}: the group has read it up to offset {known}, but the store knows nothing of it: it "
+            "was emptied, or is another. Restore a snapshot (streamrank restore), or begin under another "
+            '--group; kafka.on_lost = "rebuild" takes the newest file of snapshots.folder that has it, or '
+            f"learns it again where the topic still holds everything (it begins at offset {start})."
+        )
 
     def _check_gap(self, kafka: KafkaSettings, start: int) -> None:
         missing = start - self.flow.offset

@@ -40,6 +40,7 @@ from .letters import DeadLetters
 from .shard import Shard
 
 POLL_MS = 200
+ALARM_FROM = 100  # records, before a share of them means anything
 RETRY_S = 0.5  # between tries to open a shard again
 PASSING = (Fenced, OffsetMismatch, SourceDown, StoreDown, StoreFull, StoreReadOnly)
 
@@ -68,11 +69,11 @@ class Worker:
         self.settings, self.store, self.topic, self.at = settings, store, topic, at
         self.owner = f"{group}@{socket.gethostname()}:{os.getpid()}"
         self.shards: dict[int, Shard] = {}
-        self.counts: Counter[str] = Counter()  # of this process: records, commits, reopened, rejected
+        self.counts: Counter[str] = Counter()  # of this process: records, commits, reopened, rejected, alarms
         self._letters = letters
         self._closed: dict[int, tuple[float, float]] = {}  # partition -> when to try again, since when
         self._known: dict[int, int] = {}  # how far each was learnt, as this process knows
-        self._joined = False
+        self._joined = self._alarmed = False
         self._active = time.monotonic()
 
     def run(
@@ -204,9 +205,11 @@ class Worker:
 
     def _alarm(self, shard: Shard) -> None:
         events, rejected = self.counts["records"], self.counts["rejected"]
-        if events >= 100 and rejected > self.settings.kafka.dead_letter_alarm * events:
+        high = events >= ALARM_FROM and rejected > self.settings.kafka.dead_letter_alarm * events
+        if high and not self._alarmed:
             log.error("%s: %d of %d records refused: see streamrank dlq list", shard.name, rejected, events)
             self.counts["alarms"] += 1
+        self._alarmed = high
 
     def _release(self, partition: int) -> None:
         shard = self.shards.pop(partition)

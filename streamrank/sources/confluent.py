@@ -33,6 +33,7 @@ class Message(NamedTuple):
     offset: int
     value: bytes | None
     headers: Sequence[tuple[str, bytes]] = ()
+    key: bytes | None = None
 
 
 class Topic:
@@ -163,7 +164,9 @@ class Topic:
                     continue
                 self._next[partition] = message.offset() + 1
                 if message.offset() < end:
-                    batch.append(Message(message.offset(), message.value(), message.headers() or ()))
+                    batch.append(
+                        Message(message.offset(), message.value(), message.headers() or (), message.key())
+                    )
             if batch:
                 yield batch
 
@@ -245,7 +248,7 @@ class Outbox:
     def send(
         self,
         topic: str,
-        value: bytes,
+        value: bytes | None,
         *,
         key: bytes | None = None,
         partition: int | None = None,

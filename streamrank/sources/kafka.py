@@ -164,7 +164,7 @@ class Outbox:
     def send(
         self,
         topic: str,
-        value: bytes,
+        value: bytes | None,
         *,
         key: bytes | None = None,
         partition: int | None = None,

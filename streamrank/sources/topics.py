@@ -39,6 +39,9 @@ class Message(Protocol):
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
+    @property
+    def key(self) -> bytes | None: ...
+
 
 class LiveTopic(Protocol):
     """One topic. With a group its partitions come and go; callbacks only note, `changes` tells.
@@ -115,7 +118,7 @@ class Outbox(Protocol):
     def send(
         self,
         topic: str,
-        value: bytes,
+        value: bytes | None,
         *,
         key: bytes | None = None,
         partition: int | None = None,

@@ -1,16 +1,19 @@
 """Records that cannot become events: kept with where and why, gone past, never dropped."""
 
+import json
 from contextlib import closing
 
+import msgspec
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from streamrank.cli import main
 from streamrank.errors import SourceError
 from streamrank.pipeline.letters import DeadLetters
 from streamrank.simulation.malformed import MALFORMED
-from streamrank.state import open_store
+from streamrank.state import DeadLetter, open_store
 from streamrank.state.digest import shard_digests
-from tests.integration.live import T0, counts, events, learn, replayed
+from tests.integration.live import T0, click, counts, events, learn, ranking, replayed
 
 POISON = [build(f"x{n}", T0) for n, build in enumerate(MALFORMED.values())] + [b"", b"\xff\x00", b"[]", b"5"]
 LONG = b'{"event":"item"' + b" " * 10_000_000  # ten megabytes
@@ -75,3 +78,47 @@ def test_a_dead_letter_topic_that_takes_nothing_stops_the_worker_and_nothing_is_
     with closing(DeadLetters(s.kafka)) as letters, pytest.raises(SourceError, match=r"Nothing was dropped"):
         learn(s, store, letters=letters)
     assert store.offset(f"{name}[0]") == 0
+
+
+def test_too_many_refused_raise_the_alarm_once(new_topic, produce, settings, store, caplog):
+    name = new_topic()
+    produce(name, [*events(0, 60), *[b"poison"] * 3, *events(60, 70)])
+    worker = learn(settings(name), store)
+    assert (worker.counts["rejected"], worker.counts["alarms"]) == (3, 1)
+    assert "3 of 140 records refused: see streamrank dlq list" in caplog.text
+    quiet = learn(settings(name, dead_letter_alarm=0.1), store)
+    assert quiet.counts["alarms"] == 0
+
+
+def test_letters_of_a_topic_are_listed_shown_and_learnt_again_once(
+    new_topic, produce, settings, store, store_url, tmp_path, capsys
+):
+    name, dead = new_topic(partitions=2), new_topic(partitions=2)
+    s = settings(name, dead_letter_topic=dead)
+    mended, poison = msgspec.json.encode(ranking(3)), msgspec.json.encode(ranking(3))[:-9]
+    produce(name, [*events(0, 3), poison, click(3, 1), b"poison"])
+    produce(name, [b"poison"], partition=1)
+    with closing(DeadLetters(s.kafka)) as letters:
+        learn(s, store, letters=letters)
+        letters.send(name, 0, [DeadLetter(6, 0, "", "truncated", "came twice", poison)])  # as after a crash
+
+    def dlq(*arguments):
+        code = main(["dlq", *arguments, "--kafka", s.kafka.servers, "--topic", dead, "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    names = [f"{name}[0]:6.0", f"{name}[0]:8.0", f"{name}[1]:0.0"]
+    assert [one["id"] for one in dlq("list")[1]["letters"]] == names
+    code, shown = dlq("show", names[0])
+    assert (code, shown["value"], shown["place"]) == (0, poison.decode(), f"{name}[0]@6")
+    code, told = dlq("replay", names[1], "--store", store_url)
+    assert (code, list(told["refused"])) == (1, [names[1]])
+    (tmp_path / "mended.json").write_bytes(mended)
+    before = counts(store, name)
+    code, told = dlq("replay", names[0], "--with", str(tmp_path / "mended.json"), "--store", store_url)
+    assert (code, told["learnt"]) == (0, [names[0]])
+    after = counts(store, name)
+    assert after == before | {"ranking": 4, "judged": 4, "learnt": 4, "rejected": 1}
+    assert [one["id"] for one in dlq("list")[1]["letters"]] == names[2:]
+    assert [letter.offset for letter in store.letters(f"{name}[0]")] == [8]  # still refused: the store has it
+    assert learn(s, store).counts["records"] == 2  # the last one of each partition, looked at again
+    assert counts(store, name) == after

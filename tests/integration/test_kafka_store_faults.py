@@ -4,6 +4,7 @@ import os
 from contextlib import ExitStack
 
 import pytest
+from kafka import TopicPartition
 
 from streamrank.errors import StateLost, StoreError
 from streamrank.state import open_store
@@ -122,4 +123,27 @@ def test_a_flushed_store_is_learnt_again_or_refused_as_set(new_topic, produce, s
         server.client().flushall()
         with pytest.raises(StateLost, match=r"the store knows nothing of it.*Restore a snapshot"):
             learn(settings(name, on_lost="stop"), store)
-        assert store.shards() == [] or store.offset(f"{name}[0]") == 0
+        assert store.offset(f"{name}[0]") == 0
+
+
+def test_a_flushed_store_is_rebuilt_from_a_snapshot_and_the_rest_of_the_topic(
+    new_topic, produce, settings, start_redis, admin, tmp_path
+):
+    name, server = new_topic(), start_redis()
+    s = settings(name, sections={"snapshots": {"every_events": 30, "folder": str(tmp_path)}})
+    produce(name, events(0, 60))
+    with open_store(server.url, s) as store:
+        learn(s, store)
+        taken = sorted(tmp_path.iterdir())
+        produce(name, events(60, 80))
+        undisturbed = replayed(s)
+        admin.delete_records({TopicPartition(name, 0): 60})  # the beginning is in the snapshots alone
+        taken[-1].write_bytes(taken[-1].read_bytes()[:-1])  # and the newest of those is damaged
+        server.client().flushall()
+        learn(s, store)
+        assert shard_digests(store) == undisturbed
+        server.client().flushall()
+        for path in tmp_path.iterdir():
+            path.unlink()
+        with pytest.raises(StateLost, match=r"up to offset 160.*begins at offset 60"):
+            learn(s, store)
