@@ -5,6 +5,7 @@ import argparse
 import msgspec
 
 from ..config import load_settings
+from ..errors import ConfigError
 from ..serve.server import Server
 from ..sources.feedback import SHARD
 from ..state import open_store
@@ -25,6 +26,14 @@ def serve(arguments: argparse.Namespace) -> int:
     section = msgspec.structs.replace(
         settings.serve, **{name: value for name, value in options.items() if value is not None}
     )
+    if arguments.topic and not arguments.kafka:
+        raise ConfigError("--topic goes with --kafka")
+    if arguments.kafka:
+        section = msgspec.structs.replace(section, feedback="kafka")
+        kafka = msgspec.structs.replace(
+            settings.kafka, servers=arguments.kafka, topic=arguments.topic or settings.kafka.topic
+        )
+        settings = msgspec.structs.replace(settings, kafka=kafka)
     settings = msgspec.structs.replace(settings, store=url, serve=section)
     with Server(settings) as server:
         say(f"serving {shown(url)} at {server.url} (Ctrl-C ends it)")

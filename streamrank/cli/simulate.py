@@ -15,7 +15,8 @@ import zstandard
 from ..config import load_settings
 from ..errors import ConfigError, MalformedEvent, SourceError
 from ..events.codec import Decoder, encode_msgpack, pack
-from ..events.types import ItemMetadata, Ranking
+from ..events.keys import key_of
+from ..events.types import Ranking
 from ..simulation import Settings, Simulator
 from ..sources.file import write_frame
 from ..sources.producing import produce
@@ -83,11 +84,8 @@ def _tell(arguments: argparse.Namespace, result: dict[str, object]) -> None:
 
 
 def _key(record: bytes, decoder: Decoder) -> bytes | None:
-    """The user, whose rankings and clicks stay together; None for an item's metadata: all need to know it."""
     event = decoder.decode(record)[0]
-    if isinstance(event, ItemMetadata):
-        return None
-    return (getattr(event, "user", None) or "").encode()
+    return b"" if isinstance(event, MalformedEvent) else key_of(event)
 
 
 def _packed(record: bytes, decoder: Decoder) -> bytes:

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..errors import ConfigError, MalformedEvent, StoreError
+from ..errors import ConfigError, MalformedEvent, SourceError, StoreError
 from .metrics import exposition
 from .openapi import description
 from .service import Service
@@ -56,7 +56,7 @@ def build_app(service: Service) -> Starlette:
         body = await _body(request, service)
         try:
             receipt = await asyncio.to_thread(service.feedback, body)
-        except StoreError as error:
+        except (StoreError, SourceError) as error:
             return _error(503, str(error))
         return _json(receipt, 400 if receipt.status == "rejected" else 200)
 

@@ -36,11 +36,13 @@ def exposition(service: Service) -> str:
         ({}, events.get("judged", 0) / shown if shown else 0),
     )
     add("lag_seconds", "gauge", "Age of the oldest event not yet learnt.", ({}, now["lag_ms"] / 1000))
-    add("lag_bytes", "gauge", "Bytes of the feedback log not yet learnt.", ({}, now["lag_bytes"]))
+    unit = "bytes of the feedback log" if service.settings.serve.feedback == "log" else "records of the topic"
+    add("lag", "gauge", f"What is not yet learnt: {unit}.", ({}, now["lag"]))
     add("worker_up", "gauge", "Whether the worker runs.", ({}, float(worker["alive"])))
     add("worker_restarts_total", "counter", "How often it was started again.", ({}, worker["restarts"]))
-    add("learn_seconds_total", "counter", "Time the worker spent on events.", ({}, worker["learn_seconds"]))
-    add("commit_seconds_total", "counter", "Of that, in commits.", ({}, worker["commit_seconds"]))
+    for part, text in (("learn", "Time the worker spent on events."), ("commit", "Of that, in commits.")):
+        seconds = worker[f"{part}_seconds"]
+        add(f"{part}_seconds_total", "counter", text, *([({}, seconds)] if seconds is not None else []))
     add("model_age_seconds", "gauge", "Since the last version was taken up.", ({}, now["model_age_s"]))
     add("degraded", "gauge", "Whether rankings are marked degraded.", ({}, float(bool(now["degraded"]))))
     qualities = [(m, k, v) for m, of in models.items() for k, v in of["quality"].items()]

@@ -19,7 +19,9 @@ from ..state.values import decode
 from .answers import Answer, Comparison, Receipt, Rejected
 from .bodies import parts
 from .comparison import comparison
-from .embedded import Embedded
+from .embedded import Embedded, log_folder
+from .feed import Feed
+from .kafka import TopicFeed
 from .latency import Latencies
 from .live import Live
 from .status import learnt, trained
@@ -40,8 +42,12 @@ class Service:
         self.latencies = Latencies()
         self.points: deque[dict[str, Any]] = deque(maxlen=MAX_POINTS)
         self.live = Live(settings=settings)
-        self.feed = Embedded(settings, self.live.wake)
-        self.training = Training(settings, self.feed.folder)
+        self.feed: Feed = (
+            TopicFeed(settings, self.live)
+            if serve.feedback == "kafka"
+            else Embedded(settings, self.live.wake)
+        )
+        self.training = Training(settings, log_folder(settings) if serve.feedback == "log" else None)
         self._stop = threading.Event()
         self._sampler = threading.Thread(target=self._sample, name="sampler", daemon=True)
         self._sampler.start()
@@ -124,7 +130,7 @@ class Service:
             **learnt(self.live, self.latencies),
             "received": dict(self.received),
             "lag_ms": self.feed.lag_ms,
-            "lag_bytes": self.feed.behind,
+            "lag": self.feed.behind,
             "worker": self.feed.status(),
         }
 

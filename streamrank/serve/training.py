@@ -31,7 +31,7 @@ class Training:
     `done` holds the last ones, oldest first: when, which model, its drift, what was chosen.
     """
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(self, settings: Settings, folder: Path | None) -> None:
         self._settings, self._folder = settings, folder
         self._one = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -39,6 +39,11 @@ class Training:
 
     def train(self, model: str) -> dict[str, Any]:
         """Reconcile a model; returns the report of `streamrank reconcile`. `Busy`: not now, and why."""
+        if self._folder is None:
+            raise Busy(
+                "feedback goes to Kafka, so this server has no log of it: run `streamrank reconcile` on "
+                "a copy of the topic"
+            )
         if not self._one.acquire(blocking=False):
             raise Busy("a reconciliation is under way: ask again when it is done")
         try:

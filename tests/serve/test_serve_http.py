@@ -82,7 +82,7 @@ def test_a_click_changes_the_order_within_a_second(client):
                 "item": "new", "type": "click"}  # fmt: skip
 
     client.post("/feedback", json=[shown(0), click(0)])  # the first compiles the kernels
-    until(lambda: client.get("/live").json()["now"]["lag_bytes"] == 0)
+    until(lambda: client.get("/live").json()["now"]["lag"] == 0)
     version = client.post("/rank/default", json=shown(1)).json()["model_version"]
     began = time.monotonic()
     client.post("/feedback", content="\n".join(json.dumps(e) for k in (1, 2) for e in (shown(k), click(k))))
