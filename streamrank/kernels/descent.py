@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .jit import jit
-from .linear import BLOCK_BITS, decay
+from .weights import BLOCK_BITS, decay
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

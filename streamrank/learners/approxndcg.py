@@ -1,4 +1,4 @@
-"""ApproxNDCG, linear: NDCG with smooth places."""
+"""ApproxNDCG: NDCG with smooth places."""
 
 from ..kernels.losses import APPROXNDCG
 from .checking import positive
@@ -12,7 +12,7 @@ class ApproxNDCG(LinearRanker):
 
     Parameters
     ----------
-    rate, horizon, scale
+    rate, horizon, scale, hidden
         As of `RankNet`.
     temperature
         Of the sigmoids, > 0: lower is nearer to NDCG and teaches only where scores are near each other.
@@ -34,8 +34,13 @@ class ApproxNDCG(LinearRanker):
     _loss = APPROXNDCG
 
     def __init__(
-        self, rate: float = 0.03, horizon: int = 5000, scale: bool = True, temperature: float = 1.0
+        self,
+        rate: float = 0.03,
+        horizon: int = 5000,
+        scale: bool = True,
+        temperature: float = 1.0,
+        hidden: int = 0,
     ) -> None:
-        super().__init__(rate, horizon, scale)
+        super().__init__(rate, horizon, scale, hidden)
         self.temperature = positive("temperature", temperature)
         self._knob = float(temperature)

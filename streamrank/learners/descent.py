@@ -7,7 +7,7 @@ import numpy as np
 
 from ..features.batch import Batch, Columns, Floats, Ints
 from ..kernels.descent import AVERAGE, INTERCEPT, STEPS, Weights, averages, learn_lists, score
-from ..kernels.linear import BLOCK_BITS
+from ..kernels.weights import BLOCK_BITS
 from .closedform import Solution
 
 

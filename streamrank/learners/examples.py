@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..features.batch import EXAMPLE, EXPLICIT, Batch, BatchBuilder, Ints, Rows
-from ..kernels.linear import STEEPEST
+from ..kernels.weights import STEEPEST
 
 
 class RecentExamples:

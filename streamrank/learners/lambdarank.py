@@ -1,4 +1,4 @@
-"""LambdaRank, linear: pairs weighed by NDCG."""
+"""LambdaRank: pairs weighed by NDCG."""
 
 from ..kernels.losses import LAMBDARANK
 from .linear import LinearRanker
@@ -11,7 +11,7 @@ class LambdaRank(LinearRanker):
 
     Parameters
     ----------
-    rate, horizon, scale
+    rate, horizon, scale, hidden
         As of `RankNet`.
 
     Examples
@@ -29,5 +29,5 @@ class LambdaRank(LinearRanker):
 
     _loss = LAMBDARANK
 
-    def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True) -> None:
-        super().__init__(rate, horizon, scale)
+    def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True, hidden: int = 0) -> None:
+        super().__init__(rate, horizon, scale, hidden)

@@ -1,4 +1,4 @@
-"""ListMLE, linear: the likelihood of the right order."""
+"""ListMLE: the likelihood of the right order."""
 
 from ..kernels.losses import LISTMLE
 from .linear import LinearRanker
@@ -12,7 +12,7 @@ class ListMLE(LinearRanker):
 
     Parameters
     ----------
-    rate, horizon, scale
+    rate, horizon, scale, hidden
         As of `RankNet`.
 
     Examples
@@ -30,5 +30,5 @@ class ListMLE(LinearRanker):
 
     _loss = LISTMLE
 
-    def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True) -> None:
-        super().__init__(rate, horizon, scale)
+    def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True, hidden: int = 0) -> None:
+        super().__init__(rate, horizon, scale, hidden)

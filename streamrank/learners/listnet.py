@@ -1,4 +1,4 @@
-"""ListNet, linear: who should stand first."""
+"""ListNet: who should stand first."""
 
 from ..kernels.losses import LISTNET
 from .linear import LinearRanker
@@ -12,7 +12,7 @@ class ListNet(LinearRanker):
 
     Parameters
     ----------
-    rate, horizon, scale
+    rate, horizon, scale, hidden
         As of `RankNet`.
 
     Examples
@@ -30,5 +30,5 @@ class ListNet(LinearRanker):
 
     _loss = LISTNET
 
-    def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True) -> None:
-        super().__init__(rate, horizon, scale)
+    def __init__(self, rate: float = 0.01, horizon: int = 5000, scale: bool = True, hidden: int = 0) -> None:
+        super().__init__(rate, horizon, scale, hidden)

@@ -1,4 +1,4 @@
-"""NeuralNDCG, linear: NDCG with smooth sorting."""
+"""NeuralNDCG: NDCG with smooth sorting."""
 
 from ..kernels.losses import NEURALNDCG
 from .checking import positive
@@ -12,7 +12,7 @@ class NeuralNDCG(LinearRanker):
 
     Parameters
     ----------
-    rate, horizon, scale
+    rate, horizon, scale, hidden
         As of `RankNet`.
     temperature
         Of the permutation, > 0: lower is nearer to sorting.
@@ -33,8 +33,13 @@ class NeuralNDCG(LinearRanker):
     _loss = NEURALNDCG
 
     def __init__(
-        self, rate: float = 0.03, horizon: int = 5000, scale: bool = True, temperature: float = 10.0
+        self,
+        rate: float = 0.03,
+        horizon: int = 5000,
+        scale: bool = True,
+        temperature: float = 10.0,
+        hidden: int = 0,
     ) -> None:
-        super().__init__(rate, horizon, scale)
+        super().__init__(rate, horizon, scale, hidden)
         self.temperature = positive("temperature", temperature)
         self._knob = float(temperature)

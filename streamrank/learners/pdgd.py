@@ -1,4 +1,4 @@
-"""PDGD, linear: learning from clicks on lists that were shown in an order drawn at random."""
+"""PDGD: learning from clicks on lists that were shown in an order drawn at random."""
 
 from ..features.batch import Floats, Ints
 from ..kernels.losses import PDGD as LOSS
@@ -30,7 +30,7 @@ class PDGD(LinearRanker):
         Step size, > 0. Lower explores longer.
     horizon
         As of `RankNet`. 1, the default, shows by the same weights that (1) is computed with.
-    scale
+    scale, hidden
         As of `RankNet`.
 
     Examples
@@ -55,8 +55,8 @@ class PDGD(LinearRanker):
     _adam = False
     explores = True
 
-    def __init__(self, rate: float = 0.03, horizon: int = 1, scale: bool = True) -> None:
-        super().__init__(rate, horizon, scale)
+    def __init__(self, rate: float = 0.03, horizon: int = 1, scale: bool = True, hidden: int = 0) -> None:
+        super().__init__(rate, horizon, scale, hidden)
 
     def shown_order(self, scores: Floats, draw: int) -> Ints:
         """An order drawn from the Plackett-Luce model of the scores, by the number `draw`."""

@@ -1,4 +1,4 @@
-"""RankNet, linear: the pairwise logistic loss."""
+"""RankNet: the pairwise logistic loss."""
 
 from ..kernels.losses import RANKNET
 from .linear import LinearRanker
@@ -13,7 +13,7 @@ class RankNet(LinearRanker):
         g    = (1/m) sum_P c sigmoid(s_j - s_i) (x_j - x_i)             (2)   the gradient of (1)
         w   <- Adam(w, g),   v <- v + a (w - v)                         (3)   v is served
 
-    with a as in `streamrank.kernels.linear.decay`. A scored example is set against the last eight of its
+    with a as in `streamrank.kernels.weights.decay`. A scored example is set against the last eight of its
     query; a preference is a list of two.
 
     Parameters
@@ -25,6 +25,9 @@ class RankNet(LinearRanker):
         half of it). 1 serves the last iterate; lower it where taste moves fast.
     scale
         Divide each column by its running spread, so that prices in thousands and rates below one learn alike.
+    hidden
+        Units of a hidden layer (`streamrank.kernels.hidden`); 0: none, the score is linear. Start without: it
+        takes longer streams than most to earn its keep.
 
     Examples
     --------

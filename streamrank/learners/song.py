@@ -1,12 +1,12 @@
-"""SONG and K-SONG, linear: NDCG by moving averages kept for each item of each query."""
+"""SONG and K-SONG: NDCG by moving averages kept for each item of each query."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from ..errors import ConfigError
 from ..features.batch import Batch, Ints
-from ..kernels.keyed import Chains, Visit
 from ..kernels.losses import SONG as LOSS
+from ..kernels.losses import Loss
 from ..kernels.losses.song import SongSettings
 from .base import StateEntries
 from .checking import positive, whole
@@ -31,7 +31,7 @@ class SONG(LinearRanker):
 
     Parameters
     ----------
-    rate, horizon, scale
+    rate, horizon, scale, hidden
         As of `RankNet`.
     margin
         Of the squared hinge, > 0.
@@ -70,11 +70,12 @@ class SONG(LinearRanker):
         max_queries: int = 20_000,
         max_items: int = 1000,
         optimiser: str = "adam",
+        hidden: int = 0,
     ) -> None:
-        super().__init__(rate, horizon, scale)
         if optimiser not in ("adam", "momentum"):
             raise ConfigError(f"optimiser is {optimiser!r}: adam or momentum")
         self.optimiser, self._adam = optimiser, optimiser == "adam"
+        super().__init__(rate, horizon, scale, hidden)
         self.margin, self.gamma = positive("margin", margin), positive("gamma", gamma)
         if gamma > 1:
             raise ConfigError(f"gamma is {gamma!r}: above 0 and at most 1 (1 keeps nothing of what was)")
@@ -83,9 +84,9 @@ class SONG(LinearRanker):
         self._keyed = KeyedMemory(max_queries, max_items)
         self._song = SongSettings(float(margin), float(gamma), 0.0, 0.1, 1e-4, 0.1, 0.9, False)
 
-    def _memory(self, batch: Batch) -> tuple[SongSettings, Chains, Visit]:
+    def _loss_of(self, batch: Batch) -> Loss:
         visit = self._keyed.visit(batch)
-        return self._song, self._keyed.chains, visit
+        return Loss(self._loss, self._knob, self._song, self._keyed.chains, visit)
 
     def remembered(self, query: str) -> dict[str, Any]:
         """Item keys (the newest first), their u, lambda, its curvature and Z of a query."""
@@ -130,7 +131,7 @@ class KSONG(SONG):
         How many places count.
     practical
         Without the slope of psi: cheaper, and about as good.
-    rate, horizon, scale, margin, gamma, max_queries, max_items, optimiser
+    rate, horizon, scale, hidden, margin, gamma, max_queries, max_items, optimiser
         As of `SONG`.
 
     Examples
@@ -158,8 +159,9 @@ class KSONG(SONG):
         max_items: int = 1000,
         optimiser: str = "adam",
         practical: bool = False,
+        hidden: int = 0,
     ) -> None:
-        super().__init__(rate, horizon, scale, margin, gamma, max_queries, max_items, optimiser)
+        super().__init__(rate, horizon, scale, margin, gamma, max_queries, max_items, optimiser, hidden)
         if not isinstance(practical, bool):
             raise ConfigError(f"practical is {practical!r}: true or false")
         self.k, self.practical = whole("k", k), practical

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamrank.kernels.linear import (
+from streamrank.kernels.linear import score
+from streamrank.kernels.weights import (
     LARGEST,
     Weights,
     averaged,
     decay,
     inverse_scale,
     inverse_scales,
-    score,
     unbias,
     usual_range,
 )

@@ -31,7 +31,7 @@ class ForgetsWeights(RankNet):
 
 class CountsBatches(RankNet):
     def learn_batch(self, batch):
-        self._refused += 1
+        self._scorer.refused += 1
         return super().learn_batch(batch)
 
 
@@ -44,7 +44,7 @@ class ScoresAfterwards(RankNet):
 class ForgetsMomentum(RankNet):
     def from_state(self, state):
         super().from_state(state)
-        self._weights.m1[:] = 0.0
+        self._scorer.weights.m1[:] = 0.0
 
 
 class ForgetsExamples(RankNet):
@@ -64,20 +64,20 @@ class CleanStep(RankNet):
 
 class CleanMerge(RankNet):
     def merge(self, other, columns=None):
-        dirty = self._scratch.dirty.copy()
+        dirty = self._scorer.scratch.dirty.copy()
         super().merge(other, columns)
-        self._scratch.dirty[:] = 0
-        self._scratch.dirty[: len(dirty)] = dirty
+        self._scorer.scratch.dirty[:] = 0
+        self._scorer.scratch.dirty[: len(dirty)] = dirty
 
 
 class MergesByPosition(RankNet):
     def merge(self, other, columns=None):  # noqa: ARG002
-        super().merge(other, np.arange(len(other._weights.w)))
+        super().merge(other, np.arange(len(other._scorer.weights.w)))
 
 
 class BecomesTheOther(RankNet):
     def merge(self, other, columns=None):  # noqa: ARG002
-        if other._step:
+        if other._scorer.step:
             self.from_state(other.to_state())
 
 
@@ -89,15 +89,15 @@ class MergesNothing(RankNet):
 class Fragile(RankNet):
     def learn_batch(self, batch):
         if np.abs(batch.values).max(initial=0.0) > 1e200:
-            self._weights.average[:] = np.nan
-            self._weights.last[:] = np.maximum(self._weights.last, 1)
+            self._scorer.weights.average[:] = np.nan
+            self._scorer.weights.last[:] = np.maximum(self._scorer.weights.last, 1)
         return super().learn_batch(batch)
 
 
 class Poisoned(RankNet):
     def learn_batch(self, batch):
         if np.abs(batch.values).max(initial=0.0) > 1e200:
-            self._weights.m2[:] = 1e30
+            self._scorer.weights.m2[:] = 1e30
         return super().learn_batch(batch)
 
 
@@ -105,7 +105,7 @@ class ScaledByOutliers(RankNet):
     def learn_batch(self, batch):
         largest = np.abs(batch.values).max(initial=0.0)
         if 1e3 < largest < 1e20:
-            self._weights.square[::2] += largest * largest
+            self._scorer.weights.square[::2] += largest * largest
             self.from_state(self.to_state())
         return super().learn_batch(batch)
 
@@ -124,8 +124,13 @@ class KeepsDictOrder(RankNet):
 class Restless(RankNet):
     def learn_batch(self, batch):
         scores = super().learn_batch(batch)
-        self._weights.average[:] += 1e-12
+        self._scorer.weights.average[:] += 1e-12
         return scores
+
+
+class KeepsItsWeights(RankNet):
+    def take_weights(self, w):
+        pass
 
 
 BROKEN: list[tuple[str, Callable[[], LinearRanker]]] = [
@@ -150,6 +155,7 @@ BROKEN: list[tuple[str, Callable[[], LinearRanker]]] = [
     ("check_memory_is_bounded", Hoards),
     ("check_order_of_names_in_a_dict_is_irrelevant", KeepsDictOrder),
     ("check_nothing_to_learn_changes_no_score", Restless),
+    ("check_weights_given_are_served", KeepsItsWeights),
     ("check_constant_features_get_no_weight", Restless),
 ]
 

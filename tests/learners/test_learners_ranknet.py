@@ -16,7 +16,7 @@ from streamrank.features.batch import (
     Rows,
     sparse_rows,
 )
-from streamrank.kernels.linear import Weights, averaged, inverse_scales
+from streamrank.kernels.weights import Weights, averaged, inverse_scales
 from streamrank.learners.lessons import NAMES, TASTE, named_lessons
 from streamrank.learners.ranknet import RankNet
 from streamrank.learners.registry import build

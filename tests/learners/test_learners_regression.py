@@ -7,9 +7,9 @@ from sklearn.linear_model import Ridge
 
 from streamrank.errors import ConfigError
 from streamrank.features.batch import BY_LABEL, EVERY_OTHER, EXAMPLE, EXPLICIT, SCORED, BatchBuilder, Rows
-from streamrank.kernels.linear import decay
 from streamrank.kernels.pointwise import examples
 from streamrank.kernels.ridge import solve
+from streamrank.kernels.weights import decay
 from streamrank.learners.basis import GaussianBasis
 from streamrank.learners.checks import yield_checks
 from streamrank.learners.regression import LinearRegressionRanker

@@ -6,9 +6,12 @@ all rows shown matter. A new loss is a file, a number here and a branch in `loss
 and its own way in, `song_list`): one compiled kernel then serves all learners, and is kept on disk.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..jit import jit
+from ..keyed import Chains, Visit
 from .approxndcg import approxndcg
 from .lambdarank import lambdarank
 from .listmle import listmle
@@ -17,6 +20,7 @@ from .neuralndcg import neuralndcg
 from .pairs import Columns, Floats, has_preference, preference
 from .pdgd import pdgd
 from .ranknet import ranknet
+from .song import SongSettings, song_list
 
 RANKNET, LISTNET, LISTMLE, LAMBDARANK, APPROXNDCG, NEURALNDCG, SONG, PDGD = range(8)
 
@@ -29,11 +33,23 @@ __all__ = [
     "PDGD",
     "RANKNET",
     "SONG",
+    "Loss",
     "has_preference",
     "list_loss",
+    "list_slopes",
     "loss_of",
     "preference",
 ]
+
+
+class Loss(NamedTuple):
+    """Which loss, and all that one of them takes."""
+
+    number: int
+    knob: float  # the temperature of those that have one
+    song: SongSettings
+    chains: Chains  # what SONG remembers, and where the lists of the batch find theirs
+    visit: Visit
 
 
 @jit
@@ -91,3 +107,24 @@ def list_loss(
     ds *= 2.0
     ds /= len(s)
     return 2.0 * value / len(s)
+
+
+@jit
+def list_slopes(
+    loss: Loss,
+    q: int,
+    first: int,
+    s: Floats,
+    y: Floats,
+    c: Floats,
+    mode: int,
+    better: Columns,
+    worse: Columns,
+    pair_c: Floats,
+    ds: Floats,
+) -> None:
+    """The slope of the loss of list q of a batch, whose rows begin at `first`; a memory moves with it."""
+    if loss.number == SONG:
+        song_list(s, y, c, mode, better, worse, pair_c, loss.song, loss.chains, loss.visit, q, first, ds)
+    else:
+        list_loss(loss.number, loss.knob, s, y, c, mode, better, worse, pair_c, ds)
