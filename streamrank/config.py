@@ -117,6 +117,14 @@ class ReconcileSettings(_Section, frozen=True):
     folder: str = ""  # where those lie while it solves, and Dask workers find them; empty: the system's
 
 
+class ArchiveSettings(_Section, frozen=True):
+    """Every list that was learnt, kept as Parquet: the training set of record."""
+
+    folder: str = ""  # where; workers of one store share it. Empty: none is kept
+    keep_mb: int = 10_000  # of a shard; the oldest files go. 0 for no limit
+    keep_days: int = 0  # older files go; 0 for no limit
+
+
 class KafkaSettings(_Section, frozen=True):
     """How a topic is read live."""
 
@@ -145,6 +153,7 @@ class Settings(_Section, frozen=True):
     kafka: KafkaSettings = KafkaSettings()
     snapshots: SnapshotSettings = SnapshotSettings()
     reconcile: ReconcileSettings = ReconcileSettings()
+    archive: ArchiveSettings = ArchiveSettings()
     events: EventSettings = EventSettings()
     join: JoinSettings = JoinSettings()
     judge: JudgeSettings = JudgeSettings()
@@ -235,6 +244,7 @@ _TEXTS = {
     ("redis", "ca_file"),
     ("snapshots", "folder"),
     ("reconcile", "folder"),
+    ("archive", "folder"),
     ("serve", "host"),
     ("serve", "token"),
     ("serve", "log"),
@@ -269,6 +279,8 @@ def _check(settings: Settings) -> None:
         "max_state_mb": settings.max_state_mb,
         "redis.retry_ms": settings.redis.retry_ms,
         "serve.keep_mb": settings.serve.keep_mb,
+        "archive.keep_mb": settings.archive.keep_mb,
+        "archive.keep_days": settings.archive.keep_days,
         "serve.max_per_second": settings.serve.max_per_second,
         "snapshots.every_events": settings.snapshots.every_events,
         "snapshots.every_seconds": settings.snapshots.every_seconds,

@@ -7,13 +7,13 @@ from contextlib import closing, contextmanager
 from ..config import Settings
 from ..errors import ConfigError
 from ..pipeline import reconcile as pipeline
-from ..pipeline.datasets import Data, LogData, TopicData
+from ..pipeline.datasets import ArchiveData, Data, LogData, TopicData
 from ..pipeline.swap import roll_back
 from ..sources import open_source
 from ..state import Store
 from .output import check_writable, existing_store, print_json, print_table, progress, say, settings_of
 
-KAFKA = "kafka"
+ARCHIVE, KAFKA = "archive", "kafka"
 LOG_SHARD = "0"
 
 
@@ -66,6 +66,8 @@ def _shards(arguments: argparse.Namespace, store: Store) -> list[str]:
     known = store.shards()
     if arguments.shard:
         wanted = list(dict.fromkeys(arguments.shard))
+    elif arguments.data == [ARCHIVE]:
+        wanted = known
     elif arguments.data == [KAFKA]:
         wanted = [shard for shard in known if shard.endswith("]")]
     else:
@@ -76,7 +78,7 @@ def _shards(arguments: argparse.Namespace, store: Store) -> list[str]:
             f"the store has no shard {', '.join(map(repr, missing)) or 'of a topic'}; it has: "
             f"{', '.join(known)}. Name those that --data feeds by --shard."
         )
-    if len(wanted) > 1 and arguments.data != [KAFKA]:
+    if len(wanted) > 1 and arguments.data not in ([ARCHIVE], [KAFKA]):
         raise ConfigError("a log feeds one shard: name one by --shard")
     return wanted
 
@@ -85,6 +87,9 @@ def _shards(arguments: argparse.Namespace, store: Store) -> list[str]:
 def _data(
     arguments: argparse.Namespace, settings: Settings, taken: Callable[[int, int], None]
 ) -> Iterator[Data]:
+    if arguments.data == [ARCHIVE]:
+        yield ArchiveData(settings, taken)
+        return
     if arguments.data != [KAFKA]:
         yield LogData(open_source(arguments.data), settings, taken)
         return

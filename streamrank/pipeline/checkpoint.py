@@ -2,12 +2,17 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from ..errors import ConfigError
 from ..state.base import DeadLetter, Store
 from .flow import Flow
 from .inventory import Budget
 from .memory import changes, check_config, check_source, restore
 from .schedule import Schedule
+
+if TYPE_CHECKING:
+    from .archive import Archive
 
 SWAP = "swap"  # owns a shard for a moment, to change its weights
 PATIENCE_S = 2.0
@@ -19,9 +24,9 @@ class Checkpoint:
     Opening: (1) check that settings and source are those of the stored state; (2) acquire the shard, which
     fences off any earlier owner (one that swaps weights just now is let finish); (3) load its state into the
     flow: the store, not the source, says where to go on. Committing: (4) learn what is judged; (5) collect
-    what changed; (6) write it with the offset and the dead letters in one transaction (`post` takes letters
-    elsewhere, before it); (7) take a snapshot of the store, if one is due. After an error in (4) to (6)
-    memory is void: open again.
+    what changed; (6) write the lists learnt to the archive, if there is one; (7) write what changed with the
+    offset and the dead letters in one transaction (`post` takes letters elsewhere, before it); (8) take a
+    snapshot of the store, if one is due. After an error in (4) to (7) memory is void: open again.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Checkpoint:
         restore(flow, entries, self._start)  # (3)
         limit = flow.settings.max_state_mb
         self._budget = Budget(shard, limit, entries) if limit else None
+        self._archive = _archive(flow, shard, self.epoch)
         self._schedule = Schedule(store, flow.settings.snapshots)
         flow.source = flow.source or source
         self._events = flow.counts["events"]
@@ -78,6 +84,8 @@ class Checkpoint:
         writes = changes(flow)  # (5)
         if self._budget:
             self._budget.check(writes)
+        if self._archive:
+            self._archive.write()  # (6)
         if self._post and flow.letters:  # before the offset goes past them: twice at most, never not at all
             self._post(flow.letters)
             flow.letters = []
@@ -89,11 +97,23 @@ class Checkpoint:
             end=flow.offset,
             letters=flow.letters,
             settled=settled,
-        )  # (6)
+        )  # (7)
         flow.letters, self._adopted = [], False
         self._start, self._events, self._time = flow.offset, flow.counts["events"], self._now()
         self.seconds += self._time - began
-        self._schedule.maybe_take()  # (7)
+        if self._archive:
+            self._archive.tidy()
+        self._schedule.maybe_take()  # (8)
+
+
+def _archive(flow: Flow, shard: str, epoch: int) -> "Archive | None":
+    if not flow.settings.archive.folder:
+        return None
+    try:
+        from .archive import Archive  # the extra `parquet`
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the archive needs {error.name}: pip install 'streamrank[parquet]'") from None
+    return Archive(flow.settings.archive, shard, epoch, flow)
 
 
 def _make_way(store: Store, shard: str) -> None:

@@ -1,11 +1,14 @@
 """Where the lists that a shard has learnt come from: a log or a topic taken again, or the archive."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
+
+import msgspec
 
 from ..config import Settings
-from ..errors import SourceError
+from ..errors import ConfigError, SourceError
 from ..events.types import Record
+from ..learners.registry import build
 from ..sources.base import Source
 from ..state.values import decode
 from .flow import Flow
@@ -30,12 +33,12 @@ class Data(Protocol):
         """What a shard had learnt at offset `end`, in order; `entries` are its own of that moment."""
         ...
 
-    def note(self, shard: str, offset: int) -> Note | None:
-        """What the models knew, at the latest before the record at `offset`; None: nothing, at the start."""
+    def first(self, shard: str) -> int:
+        """The number of the first list that is there."""
         ...
 
-    def start(self, shard: str) -> int:
-        """The offset of the first record whose lists are there."""
+    def note(self, shard: str, lists: int) -> Note | None:
+        """What the models knew before list number `lists`, at the latest; None: nothing, at the start."""
         ...
 
 
@@ -51,11 +54,11 @@ class LogData:
         yield from again(records, self._settings, end, entries, self._taken)
         self._source.close()
 
-    def note(self, shard: str, offset: int) -> Note | None:  # noqa: ARG002
-        return None
-
-    def start(self, shard: str) -> int:  # noqa: ARG002
+    def first(self, shard: str) -> int:  # noqa: ARG002
         return 0
+
+    def note(self, shard: str, lists: int) -> Note | None:  # noqa: ARG002
+        return None
 
 
 class TopicData:
@@ -78,17 +81,61 @@ class TopicData:
         )
         yield from again(_since(found, entries, shard), self._settings, end, entries, self._taken)
 
-    def note(self, shard: str, offset: int) -> Note | None:  # noqa: ARG002
-        return None
+    def first(self, shard: str) -> int:  # noqa: ARG002
+        return 0
 
-    def start(self, shard: str) -> int:
-        return int(self._bounds(shard)[1].start)
+    def note(self, shard: str, lists: int) -> Note | None:  # noqa: ARG002
+        return None
 
     def _bounds(self, shard: str) -> tuple[int, Any]:
         name, _, number = shard.removesuffix("]").rpartition("[")
         if name != self._topic.name or not number.isdigit():
             raise SourceError(f"shard {shard!r} was not learnt from the topic {self._topic.name}")
         return int(number), self._topic.bounds(int(number))
+
+
+class ArchiveData:
+    """The archive: lists as they were learnt, maybe without the oldest."""
+
+    def __init__(self, settings: Settings, taken: Taken = lambda *_: None) -> None:
+        if not settings.archive.folder:
+            raise ConfigError("--data archive needs the setting archive.folder: where the lists are kept")
+        self._folder, self._taken = settings.archive.folder, taken
+        self._keys = any(build(model.learner, model.params).wants_items for model in settings.models)
+
+    def lists(self, shard: str, end: int, entries: Mapping[str, bytes]) -> Iterator[Learnt]:  # noqa: ARG002
+        from .archive import read_lists  # the extra `parquet`
+
+        total = n_learnt(entries)
+        for learnt in read_lists(self._folder, shard, total, keys=self._keys):
+            yield learnt
+            self._taken(learnt.end, total)
+
+    def first(self, shard: str) -> int:
+        from .archive import kept, shard_folder
+
+        files = kept(shard_folder(self._folder, shard))
+        return files[0].first if files else 0
+
+    def note(self, shard: str, lists: int) -> Note | None:
+        from .archive import notes, shard_folder
+
+        first = self.first(shard)
+        if not first:
+            return None
+        found = [n for n in notes(shard_folder(self._folder, shard)) if first <= n.lists <= lists]
+        if not found:
+            raise SourceError(
+                f"the archive of shard {shard!r} begins at list {first} and does not say what the models "
+                "knew then: reconcile from the log, or when more is learnt"
+            )
+        last = found[-1]
+        return Note(last.offset, last.lists, msgspec.msgpack.decode(last.path.read_bytes()))
+
+
+def n_learnt(entries: Mapping[str, bytes]) -> int:
+    """How many lists a shard has learnt, by its entries."""
+    return int(cast(dict[str, int], decode(entries["counts"])).get("learnt", 0))
 
 
 def again(

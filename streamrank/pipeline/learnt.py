@@ -1,6 +1,7 @@
 """Judged lists as the models were given them: what a reconciliation, and the archive, are made of."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -64,3 +65,10 @@ def walk(lists: Iterable[Learnt], borders: Iterable[int], at: Callable[[int], No
             yield learnt.part(done, n) if done else learnt
     while waiting:
         at(waiting.pop())
+
+
+def cut(learnt: Learnt, numbers: Iterable[int]) -> Iterator[Learnt]:
+    """The lists in pieces, a new one at each of the numbers."""
+    places = sorted({0, len(learnt.ranking), *(n - learnt.first for n in numbers)})
+    for a, b in pairwise(place for place in places if 0 <= place <= len(learnt.ranking)):
+        yield learnt.part(a, b)

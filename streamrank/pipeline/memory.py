@@ -29,10 +29,7 @@ def all_entries(flow: Flow) -> dict[str, bytes]:
     entries = _small(flow)
     for prefix, part in _parts(flow).items():
         entries |= {prefix + key: value for key, value in part.to_state().items()}
-    for model in flow.models:
-        for key, value in model.learner.to_state().items():
-            entries |= _learnt(f"model/{model.name}/", key, value, None)
-    return {key: encode(value) for key, value in entries.items() if value is not None}
+    return {key: encode(value) for key, value in entries.items() if value is not None} | model_entries(flow)
 
 
 def changes(flow: Flow) -> dict[str, bytes | None]:
@@ -54,6 +51,15 @@ def learner_changes(model: str, learner: Ranker) -> dict[str, bytes | None]:
     for key, dirty in changed.items():
         entries |= _learnt(f"model/{model}/", key, state.get(key), dirty)
     return {key: None if value is None else encode(value) for key, value in entries.items()}
+
+
+def model_entries(flow: Flow) -> dict[str, bytes]:
+    """Every entry of what the learners learnt, encoded."""
+    entries: dict[str, StateValue] = {}
+    for model in flow.models:
+        for key, value in model.learner.to_state().items():
+            entries |= _learnt(f"model/{model.name}/", key, value, None)
+    return {key: encode(value) for key, value in entries.items() if value is not None}
 
 
 def restore(flow: Flow, entries: Mapping[str, bytes], offset: int) -> None:

@@ -3,6 +3,7 @@
 import copy
 import tempfile
 import time
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,16 +20,16 @@ from ..learners.base import Ranker
 from ..learners.egdm import EGDM
 from ..state.base import Store
 from ..state.values import decode
-from .datasets import Data
+from .datasets import Data, n_learnt
 from .judgements import HeldOut
-from .learnt import walk
+from .learnt import cut, walk
 from .memory import restore_learner
 from .optimum import Optimum, Watch, optimum
 from .plan import KEEP, REBASE, REPLACE, Plan, as_long, carry_out, report_of, sized, unfinished
 from .swap import At, Swap, new_learner, swaps_of
 from .training import DECIDE, FIT, VALIDATE, Problem, TrainingSet, client_of
 
-PARTS = (0.70, 0.85)  # of the records: to fit, to validate; the rest decides
+PARTS = (0.70, 0.85)  # of the lists: to fit, to validate; the rest decides
 
 
 class Member(NamedTuple):
@@ -59,13 +60,13 @@ def reconcile(
 
     (1) Note where each shard stands. (2) Get the lists it had learnt by then, and lead a new learner through
     them, swaps made where they were made, so that the online weights of earlier moments are known too. (3) Of
-    the lists of the first 70 % of the records find the optimum, lambda and when to stop chosen on the next
-    15 %. (4) On the last 15 %, which none of them has seen, three meet: keep the online weights of that time,
-    replace them by the optimum, or rebase (the optimum plus what the stream has taught since it was taken).
-    If another than keep has a pairwise error lower by `reconcile.margin`, the optimum is brought up to the
-    present on all lists and put in: (5) to (8) of `put_in` for each shard, (9) of `carry_out`. Until then
-    nothing is written, and the workers learn on; what they learnt meanwhile is in the shards, as their
-    records are. A run that finds a swap which died midway completes it, and says what it would have said.
+    the first 70 % of the lists find the optimum, lambda and when to stop chosen on the next 15 %. (4) On the
+    last 15 %, which none of them has seen, three meet: keep the online weights of that time, replace them by
+    the optimum, or rebase (the optimum plus what the stream has taught since it was taken). If another than
+    keep has a pairwise error lower by `reconcile.margin`, the optimum is brought up to the present on all
+    lists and put in: (5) to (8) of `put_in` for each shard, (9) of `carry_out`. Until then nothing is
+    written, and the workers learn on; what they learnt meanwhile is in the shards, as their records are. A
+    run that finds a swap which died midway completes it, and says what it would have said.
 
     Where the learner is not RankRLS itself the optimum is given the length of the online weights: the order
     is the same, and the learner's steps keep their proportion.
@@ -85,7 +86,7 @@ def reconcile(
     ):
         with TrainingSet(Path(folder), settings.reconcile.memory_mb, len(members)) as training:
             for member in members:
-                _lead(member, data, settings, name, training)
+                lead(member, data, settings, name, training)
         spread, held_out = _checked(training, members)
         at(3)
         problem = training.problem(spread, client)
@@ -167,29 +168,27 @@ def _noted(store: Store, shards: Sequence[str], settings: Settings, model: str) 
     return members
 
 
-def _lead(member: Member, data: Data, settings: Settings, model: str, training: TrainingSet) -> None:
-    """A new learner through a shard's lists, which go to the parts that their records are in."""
-    learner = new_learner(settings, model)
-    shard, end, start = member.shard, member.end, data.start(member.shard)
-    cuts = [start + round(part * (end - start)) for part in PARTS]
+def lead(member: Member, data: Data, settings: Settings, model: str, training: TrainingSet) -> None:
+    """A new learner through a shard's lists, which go to their parts; its state where each part ends."""
+    learner, learners = new_learner(settings, model), member.learners
+    shard, first, total = member.shard, data.first(member.shard), n_learnt(member.entries)
+    cuts = [first + round(part * (total - first)) for part in PARTS]
     due = {swap.offset: swap.after for swap in member.swaps}
     note, known = data.note(shard, cuts[0]), 0
     if note is not None:
         known = note.lists
         due = {offset: w for offset, w in due.items() if offset >= note.offset}  # earlier ones are in it
         restore_learner(model, learner, {key: decode(value) for key, value in note.entries.items()})
-
-    def border(offset: int) -> None:
-        if offset in due:
-            learner.take_weights(due[offset])
-        if offset in (*cuts, end):
-            member.learners.extend([copy.deepcopy(learner)] * (*cuts, end).count(offset))
-
-    for piece in walk(data.lists(shard, end, member.entries), (*cuts, *due, end), border):
-        training.add(len(member.learners), shard, piece, member.columns)
-        if piece.end > known:
-            new = piece.part(max(known - piece.first, 0), len(piece.ranking))
-            learner.learn_batch(new.batch)
+    lists = data.lists(shard, member.end, member.entries)
+    for learnt in walk(lists, due, lambda offset: learner.take_weights(due[offset])):
+        for piece in cut(learnt, [known, *cuts]):
+            part = bisect_right(cuts, piece.first)
+            while len(learners) < part:
+                learners.append(copy.deepcopy(learner))
+            training.add(part, shard, piece, member.columns)
+            if piece.first >= known:
+                learner.learn_batch(piece.batch)
+    learners.extend([learner] * (3 - len(learners)))
 
 
 def _checked(training: TrainingSet, members: Sequence[Member]) -> tuple[Floats, list[HeldOut]]:

@@ -49,10 +49,9 @@ class TrainingSet:
         self.n_rows[part] += len(batch.y)
         self.n_columns = max(self.n_columns, batch.n_columns)
         if part == FIT:
-            grown = np.zeros(self.n_columns)
-            np.add.at(grown, batch.indices, batch.values**2)
-            grown[: len(self._square)] += self._square
-            self._square = grown
+            more = max(self.n_columns - len(self._square), 0)
+            self._square = np.concatenate([self._square, np.zeros(more)])
+            np.add.at(self._square, batch.indices, batch.values**2)  # in order: however the pieces fell
         else:
             self._held[part].setdefault(shard, Judgements(self._limit))(learnt)
         single = batch.mode == EXAMPLE

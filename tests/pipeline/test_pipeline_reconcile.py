@@ -15,7 +15,7 @@ from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.datasets import LogData
 from streamrank.pipeline.flow import Flow
 from streamrank.pipeline.judgements import Judgements
-from streamrank.pipeline.learnt import recording
+from streamrank.pipeline.learnt import cut, recording
 from streamrank.pipeline.memory import all_entries
 from streamrank.pipeline.reconcile import reconcile
 from streamrank.pipeline.swap import roll_back, swaps_of
@@ -94,13 +94,16 @@ def plain_pairs(batch):
 
 def test_the_optimal_error_is_that_of_an_independent_solver(store, source):
     report = reconcile(store, source(), SETTINGS, method="tikhonov")
-    flow, parts = Flow(SETTINGS), []
-    for first, end in ((0, 2100), (2100, 2550), (2550, 3000)):
-        parts.append(Judgements())
-        flow.recorder = recording(flow.counts, parts[-1])
-        for offset in range(first, end):
-            flow.step(Record(offset, LOG[offset]))
-        flow.learn()
+    flow, found = Flow(SETTINGS), []
+    flow.recorder = recording(flow.counts, found.append)
+    for offset in range(3000):
+        flow.step(Record(offset, LOG[offset]))
+    flow.learn()
+    total, parts = flow.counts["learnt"], [Judgements() for _ in range(3)]
+    cuts = [round(0.7 * total), round(0.85 * total)]
+    for learnt in found:
+        for piece in cut(learnt, cuts):
+            parts[sum(piece.first >= number for number in cuts)](piece)
     n = max(part.n_columns for part in parts)
 
     def dense(batch):

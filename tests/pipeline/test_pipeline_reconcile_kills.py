@@ -136,7 +136,7 @@ class Halves:
     def note(self, *_):
         return None
 
-    def start(self, _):
+    def first(self, _):
         return 0
 
 

@@ -24,16 +24,17 @@ def add(commands: Any) -> None:
         "--data",
         nargs="+",
         required=True,
-        metavar="LOG|kafka",
+        metavar="LOG|archive|kafka",
         help="what the store was learnt from: the log files, all of them, in the same order (more may "
-        "follow); or kafka: the topic again (--kafka, --topic), all its partitions together",
+        "follow); archive: the lists kept in archive.folder, of all shards together; kafka: the topic again "
+        "(--kafka, --topic), all its partitions together",
     )
     add_kafka(parser)
     parser.add_argument("--model", metavar="NAME", help="which model (default: the first of the config)")
     parser.add_argument(
         "--shard",
         action="append",
-        help="which shard; may be given again (default: the only one, or 0, that of a log; of a topic all)",
+        help="which shard; may be given again (default: the only one, or 0, that of a log; else all)",
     )
     parser.add_argument(
         "--method",
