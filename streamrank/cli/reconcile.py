@@ -10,7 +10,9 @@ from ..pipeline import reconcile as pipeline
 from ..pipeline.datasets import ArchiveData, Data, LogData, TopicData
 from ..pipeline.swap import roll_back
 from ..sources import open_source
+from ..sources.topics import open_topic
 from ..state import Store
+from .consume import TOPICS, kafka_settings
 from .output import check_writable, existing_store, print_json, print_table, progress, say, settings_of
 
 ARCHIVE, KAFKA = "archive", "kafka"
@@ -93,11 +95,8 @@ def _data(
     if arguments.data != [KAFKA]:
         yield LogData(open_source(arguments.data), settings, taken)
         return
-    from ..sources.kafka import Topic  # the extra `kafka`
-    from .consume import TOPICS, kafka_settings
-
     kafka = kafka_settings(arguments).kafka
-    with closing(Topic(kafka, kafka.topic or TOPICS["clicks"])) as topic:
+    with closing(open_topic(kafka, kafka.topic or TOPICS["clicks"])) as topic:
         yield TopicData(topic, settings, taken)
 
 

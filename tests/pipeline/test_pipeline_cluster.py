@@ -5,12 +5,23 @@ import numpy as np
 import pytest
 from scipy.sparse import random as random_sparse
 
+from streamrank.config import ModelSettings, ReconcileSettings, Settings
 from streamrank.errors import ConfigError
+from streamrank.events.types import Record
 from streamrank.kernels.blocked import BlockedOperator
 from streamrank.learners.rankrls import RankRLS
 from streamrank.pipeline import cluster
+from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.cluster import DaskOperator, dask_client
+from streamrank.pipeline.datasets import LogData
+from streamrank.pipeline.flow import Flow
+from streamrank.pipeline.reconcile import reconcile
+from streamrank.pipeline.swap import swaps_of
+from streamrank.simulation import Settings as SimulationSettings
+from streamrank.simulation import Simulator
+from streamrank.sources import open_source
 from streamrank.sources.blockfile import write_blocks
+from streamrank.state import open_store
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.xdist_group("dask")
@@ -59,6 +70,30 @@ def test_every_worker_has_a_share(client, stored):
     operator(np.ones(n))
     held = client.who_has(operator._runs)
     assert {worker for workers in held.values() for worker in workers} == set(client.nthreads())
+
+
+def test_a_reconciliation_over_the_cluster_is_that_in_process(client, tmp_path):
+    log = list(Simulator(SimulationSettings(events=1500, seed=3)).records())
+    (tmp_path / "log.jsonl").write_bytes(b"\n".join(log) + b"\n")
+    settings = Settings(
+        models=[ModelSettings(name="slow", learner="ranknet", params={"rate": 0.0005})],
+        reconcile=ReconcileSettings(margin=0.0, memory_mb=64, folder=str(tmp_path)),
+    )
+    reports, optima = [], []
+    for dask in (None, client.scheduler.address):
+        with open_store("memory://") as store:
+            checkpoint = Checkpoint(store, Flow(settings))
+            for offset, value in enumerate(log):
+                checkpoint.flow.step(Record(offset, value))
+            checkpoint.commit()
+            data = LogData(open_source([tmp_path / "log.jsonl"]), settings)
+            reports.append(reconcile(store, data, settings, dask=dask))
+            optima.append(swaps_of(store, "0", "slow")[0].optimum)
+    assert reports[0]["swapped"]
+    assert reports[0]["lambda"] == reports[1]["lambda"]
+    assert reports[1]["drift"] == pytest.approx(reports[0]["drift"], abs=1e-9)
+    assert np.linalg.norm(optima[0] - optima[1]) <= 1e-9 * np.linalg.norm(optima[0])
+    assert not list(tmp_path.glob("tmp*"))
 
 
 def test_a_killed_worker_is_survived(client, stored):
