@@ -8,6 +8,7 @@ from .options import (
     demo,
     evaluate,
     letters,
+    promote,
     reconcile,
     replay,
     serve,
@@ -46,6 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
         evaluate,
         snapshots,
         reconcile,
+        promote,
         letters,
         state,
     ):

@@ -3,7 +3,7 @@
 An entry ``swaps/MODEL`` of the shard holds the last few, oldest first. The worker does not touch it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -22,6 +22,7 @@ ROLLBACK = "rollback"
 TRIES = 5
 
 At = Callable[[int], None]
+Writes = Mapping[str, bytes | None]
 
 
 class Made(NamedTuple):
@@ -59,6 +60,54 @@ def swaps_of(store: Store, shard: str, model: str) -> list[Swap]:
     return [] if stored is None else [Swap(*swap) for swap in cast(list[Any], decode(stored))]
 
 
+def change(
+    store: Store,
+    shard: str,
+    prefixes: Sequence[str],
+    make: Callable[[Mapping[str, bytes], int], Writes | None],
+    *,
+    at: At = lambda _: None,
+) -> bool:
+    """Change entries of a shard from outside its worker, by one fenced commit; False if there is nothing to.
+
+    (5) Acquire the shard, which fences the worker: it makes way for a moment, reloads and goes on from the
+    stored offset; (6) read the entries that begin with `prefixes` and let `make` say, from those and the
+    offset, what to write; (7) commit it, the offset unchanged; (8) let go. A worker that did not make way has
+    fenced us in turn: all again. `at` is called before each step, for tests to fail there.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            return _change(store, shard, prefixes, make, at)
+        except (Fenced, OffsetMismatch):
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _change(
+    store: Store,
+    shard: str,
+    prefixes: Sequence[str],
+    make: Callable[[Mapping[str, bytes], int], Writes | None],
+    at: At,
+) -> bool:
+    at(5)
+    epoch = store.acquire(shard, owner=SWAP)
+    try:
+        at(6)
+        entries, offset = store.read(shard, prefixes)
+        writes = make(entries, offset)
+        if writes is None:
+            return False
+        at(7)
+        store.commit(shard, epoch, writes, start=offset, end=offset)
+        at(8)
+        return True
+    finally:
+        if store.standing(shard).epoch == epoch:
+            store.acquire(shard)  # nobody's now: the worker need not wait
+
+
 def put_in(
     store: Store,
     shard: str,
@@ -71,44 +120,21 @@ def put_in(
 ) -> bool:
     """Change the weights of a model in one shard; False if `make` finds nothing to do.
 
-    (5) Acquire the shard, which fences the worker: it makes way for a moment, reloads and goes on from the
-    stored offset; (6) read the model and let `make` say, from the weights of this moment, what to serve
-    instead; (7) commit weights, note and `writes` in one transaction, the offset unchanged; (8) let go.
-    Before (7) is done the shard serves the old weights, after it the new ones. A swap whose id is known was
-    made already: nothing is done. A worker that did not make way has fenced us in turn: all again. `at` is
-    called before each step, for tests to fail there.
+    By the steps of `change`: `make` says, from the weights of that moment, what to serve instead; weights,
+    note and `writes` are one transaction. Before (7) is done the shard serves the old weights, after it the
+    new ones. A swap whose id is known was made already: only `writes` are written.
     """
-    for left in reversed(range(TRIES)):
-        try:
-            return _put_in(store, shard, settings, model, make, at, writes)
-        except (Fenced, OffsetMismatch):
-            if not left:
-                raise
-    raise AssertionError
+    swapped = False
 
-
-def _put_in(
-    store: Store,
-    shard: str,
-    settings: Settings,
-    model: str,
-    make: Callable[[Floats], Made | None],
-    at: At,
-    writes: Mapping[str, bytes | None],
-) -> bool:
-    learner = new_learner(settings, model)
-    at(5)
-    epoch = store.acquire(shard, owner=SWAP)
-    try:
-        at(6)
-        entries, offset = store.read(shard, (f"model/{model}/",))
+    def swapped_in(entries: Mapping[str, bytes], offset: int) -> Writes | None:
+        nonlocal swapped
+        learner = new_learner(settings, model)
         restore_learner(model, learner, {key: decode(value) for key, value in entries.items()})
         before = learner.served_weights().copy()
         made, swaps = make(before), swaps_of(store, shard, model)
-        if made is None or any(swap.id == made.id for swap in swaps):
-            if writes:
-                store.commit(shard, epoch, writes, start=offset, end=offset)
-            return False
+        swapped = made is not None and all(swap.id != made.id for swap in swaps)
+        if made is None or not swapped:
+            return writes or None
         identity, kind, after, optimum = made
         if not np.isfinite(after).all():
             raise ConfigError(f"the weights for model {model!r} are not finite: nothing was changed")
@@ -117,14 +143,11 @@ def _put_in(
             swaps = [swap._replace(undone=swap.undone or swap.id == identity[:-1]) for swap in swaps]
         swaps.append(Swap(identity, kind, offset, before, after, optimum))
         note = encode([list(swap) for swap in swaps[-settings.reconcile.keep :]])
-        changed = learner_changes(model, learner) | {f"swaps/{model}": note, **writes}
-        at(7)
-        store.commit(shard, epoch, changed, start=offset, end=offset)
-        at(8)
-        return True
-    finally:
-        if store.standing(shard).epoch == epoch:
-            store.acquire(shard)  # nobody's now: the worker need not wait
+        return learner_changes(model, learner) | {f"swaps/{model}": note, **writes}
+
+    new_learner(settings, model)  # a name that is wrong disturbs nobody
+    change(store, shard, (f"model/{model}/",), swapped_in, at=at)
+    return swapped
 
 
 def roll_back(store: Store, shard: str, settings: Settings, model: str) -> Swap | None:

@@ -10,6 +10,7 @@ import msgspec
 from ..config import Settings
 from ..features.space import FeatureSpace
 from ..learners.base import Ranker
+from ..pipeline.champion import credit_since, latest, reign_of
 from ..pipeline.flow import Flow
 from ..pipeline.memory import restore
 from ..preferences.contest import Credit
@@ -18,7 +19,7 @@ from ..state.base import Standing, Store
 from ..state.values import decode
 
 # what ranking needs; open rankings and seen ids, the largest part of a shard, stay where they are
-PREFIXES = ("config", "counts", "clock", "features/", "judge/", "contest/", "model/", "quality/")
+PREFIXES = ("config", "counts", "clock", "features/", "judge/", "contest/", "champion", "model/", "quality/")
 
 
 class Shard(NamedTuple):
@@ -47,10 +48,10 @@ class Served(NamedTuple):
         return sum((shard.flow.counts for shard in self.shards.values()), Counter())
 
     def credit(self, one: str, other: str) -> Credit:
-        """How a model did against another on lists they shared, in all shards."""
+        """How a model did against another on lists they shared since the champion reigns, in all shards."""
         credit = Credit()
         for shard in self.shards.values():
-            credit = credit.plus(shard.flow.contests.credit(one, other))
+            credit = credit.plus(credit_since(shard.flow.contests, reign_of(shard.entries), one, other))
         return credit
 
 
@@ -70,6 +71,8 @@ def load(store: Store, settings: Settings, before: Mapping[str, Shard]) -> Serve
     standings = ",".join(
         f"{name}@{s.standing.epoch}.{s.standing.offset}" for name, s in sorted(shards.items())
     )
+    names = [model.name for model in settings.models]
+    champion = [*names[:1], *latest([reign_of(shard.entries) for shard in shards.values()]).names][-1]
     total = sum(shard.standing.offset for shard in shards.values())
     return Served(
         version=f"{total}-{hashlib.blake2b(standings.encode(), digest_size=4).hexdigest()}",
@@ -78,7 +81,7 @@ def load(store: Store, settings: Settings, before: Mapping[str, Shard]) -> Serve
         learners={model.name: model.learner for model in merged.models},
         learnt=any(flow.counts["judged"] for flow in alike),
         judge=merged.judge,
-        champion=settings.models[0].name,
+        champion=champion if champion in names else names[0],
         shards=shards,
     )
 
