@@ -113,6 +113,9 @@ class ReconcileSettings(_Section, frozen=True):
 
     margin: float = 0.001  # by so much must the pairwise error on later lists be lower
     keep: int = 5  # swaps of a shard remembered; the oldest go
+    rollback: float = 0.05  # take a swap back when the NDCG falls by so much after it; 0 for never
+    every_events: int = 0  # in serve and consume: after so many more events, from the archive; 0 for never
+    every_seconds: int = 0  # and after so many seconds, if anything was learnt in them; 0 for never
     memory_mb: int = 1024  # for the process; lists beyond it are read from disk again and again
     folder: str = ""  # where those lie while it solves, and Dask workers find them; empty: the system's
 
@@ -280,6 +283,8 @@ def _check(settings: Settings) -> None:
         "redis.retry_ms": settings.redis.retry_ms,
         "serve.keep_mb": settings.serve.keep_mb,
         "archive.keep_mb": settings.archive.keep_mb,
+        "reconcile.every_events": settings.reconcile.every_events,
+        "reconcile.every_seconds": settings.reconcile.every_seconds,
         "archive.keep_days": settings.archive.keep_days,
         "serve.max_per_second": settings.serve.max_per_second,
         "snapshots.every_events": settings.snapshots.every_events,
@@ -295,6 +300,14 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"serve.port is {settings.serve.port}: choose 1 to 65535, or 0 for a free one")
     if settings.reconcile.memory_mb < 64:
         raise ConfigError(f"reconcile.memory_mb is {settings.reconcile.memory_mb}: it must be at least 64")
+    if not 0 <= settings.reconcile.rollback < 1:
+        raise ConfigError(
+            f"reconcile.rollback is {settings.reconcile.rollback}: a difference of NDCG, 0 to 1"
+        )
+    if (settings.reconcile.every_events or settings.reconcile.every_seconds) and not settings.archive.folder:
+        raise ConfigError(
+            "reconcile.every_events and every_seconds reconcile from the archive: set archive.folder"
+        )
     if not 0 <= settings.reconcile.margin < 1:
         raise ConfigError(f"reconcile.margin is {settings.reconcile.margin}: a share of pairs from 0 up")
     if not re.fullmatch(r"earliest|latest|ts=.+|last=[0-9]+[smhd]", settings.kafka.start):

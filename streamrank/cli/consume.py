@@ -72,6 +72,7 @@ def _work(settings: Settings, url: str, name: str, group: str, until_idle: float
                 f"{group}, into {shown(url)}, from {kafka.start} where nothing is known, models "
                 + ", ".join(f"{model.name} ({model.learner})" for model in settings.models)
             )
+            settings = msgspec.structs.replace(settings, store=url)
             worker = Worker(settings, store, topic, group=group, letters=letters, at=_fault())
             worker.run(stopped, until_idle_s=until_idle, watch=_status(worker))
         finally:

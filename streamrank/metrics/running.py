@@ -80,7 +80,7 @@ class RankingMetric(Metric):
     def __add__(self, other: Metric) -> Metrics:
         if not isinstance(other, RankingMetric):
             raise ValueError(f"{self.name} and {type(other).__name__} metrics are not compatible")
-        return Metrics([self, other])  # type: ignore[no-untyped-call]
+        return Metrics([self, other])
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.get():,.4f}"

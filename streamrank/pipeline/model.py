@@ -1,6 +1,6 @@
 """A model: a named learner, and how well it did on each list before it learnt from it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -63,6 +63,7 @@ class Model:
         self.name = settings.name
         self.learner = build(settings.learner, settings.params)
         self.history = History(METRICS)
+        self.watch: Callable[[Floats], None] | None = None  # is told the NDCG of every new list
 
     def learn(self, batch: Batch, trials: Trials) -> None:
         """Score each list of the batch, then learn it."""
@@ -88,6 +89,9 @@ class Model:
         for q, shown in enumerate(trials.shown):
             if shown is not None and shown.shuffled:
                 values[2 * q : 2 * q + 2, 3] = values[2 * q : 2 * q + 2, 0]
+        if self.watch is not None:
+            ndcg = values[:, 0]
+            self.watch(ndcg[1::2][np.isnan(ndcg[0::2]) & np.isfinite(ndcg[1::2])])
         # taken back and added list by list, so that the sums do not depend on the batch
         index = np.repeat(np.array(trials.index, dtype=np.int64), 2)
         self.history.add_many(index, values, np.tile([-1.0, 1.0], n))

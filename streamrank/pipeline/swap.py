@@ -150,16 +150,21 @@ def put_in(
     return swapped
 
 
+def standing_swap(store: Store, shard: str, model: str) -> Swap | None:
+    """The last swap that was not taken back."""
+    standing = [s for s in swaps_of(store, shard, model) if s.kind != ROLLBACK and not s.undone]
+    return standing[-1] if standing else None
+
+
 def roll_back(store: Store, shard: str, settings: Settings, model: str) -> Swap | None:
     """Take back the last swap that was not taken back yet; returns it, None if there is none.
 
     The weights are again those before it. What the stream taught since is in the statistics and moments,
     which stay, but no longer in the weights.
     """
-    standing = [s for s in swaps_of(store, shard, model) if s.kind != ROLLBACK and not s.undone]
-    if not standing:
+    swap = standing_swap(store, shard, model)
+    if swap is None:
         return None
-    swap = standing[-1]
     back = Made(f"{swap.id}-", ROLLBACK, swap.before, swap.optimum)
     # nor is a swap of several shards completed that is taken back in this one
     put_in(store, shard, settings, model, lambda _: back, writes={f"plan/{model}": None})

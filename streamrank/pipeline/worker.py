@@ -38,6 +38,7 @@ from ..sources.topics import LiveTopic, Message
 from ..state.base import DeadLetter, Store
 from .letters import DeadLetters
 from .shard import Shard
+from .upkeep import Upkeep
 
 POLL_MS = 200
 ALARM_FROM = 100  # records, before a share of them means anything
@@ -70,6 +71,7 @@ class Worker:
         self.owner = f"{group}@{socket.gethostname()}:{os.getpid()}"
         self.shards: dict[int, Shard] = {}
         self.counts: Counter[str] = Counter()  # of this process: records, commits, reopened, rejected, alarms
+        self.upkeep = Upkeep(settings, store)
         self._letters = letters
         self._closed: dict[int, tuple[float, float]] = {}  # partition -> when to try again, since when
         self._known: dict[int, int] = {}  # how far each was learnt, as this process knows
@@ -92,9 +94,11 @@ class Worker:
                 self._take(partition, messages)
             self._open_due()  # not earlier: what was polled before is not of what is opened
             self._commit_due()
+            self.upkeep.turn()
             watch()
             if until_idle_s is not None and self._idle(until_idle_s):
                 break
+        self.upkeep.close()
         for partition in list(self.shards):
             self._release(partition)
 
@@ -150,6 +154,7 @@ class Worker:
             return
         self.topic.resume(partition, shard.position)
         self.shards[partition] = shard
+        self.upkeep.opened(shard.name, shard.flow)
         del self._closed[partition]
         self._known[partition] = shard.flow.offset
         log.info("%s: opened at offset %d, epoch %d", shard.name, shard.flow.offset, shard.checkpoint.epoch)

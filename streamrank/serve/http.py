@@ -93,7 +93,8 @@ def build_app(service: Service) -> Starlette:
         except ValueError:
             return _error(400, f"since={since!r} is no time: seconds since 1970")
         points = [point for point in list(service.points) if point["time"] > after]
-        return _json({"now": service.now() | {"reconciled": list(service.training.done)}, "points": points})
+        now = service.now() | {"reconciled": service.training.done, "rolled_back": service.training.undone}
+        return _json({"now": now, "points": points})
 
     async def compared(_: Request) -> Response:
         found = service.comparison()

@@ -14,6 +14,7 @@ import msgspec
 from ..config import Settings
 from ..errors import StreamrankError
 from ..pipeline.datasets import LogData
+from ..pipeline.driftlog import drift_history
 from ..pipeline.reconcile import reconcile
 from ..sources.feedback import SHARD, FeedbackSource
 from ..state import open_store
@@ -28,14 +29,26 @@ class Busy(StreamrankError):
 class Training:
     """Reconciles one model at a time, beside the server: answering rankings is not held up.
 
-    `done` holds the last ones, oldest first: when, which model, its drift, what was chosen.
+    `done` holds the last ones, oldest first, those on schedule too: when, which model, its drift, what was
+    chosen; `undone` the swaps that were taken back because they did harm.
     """
 
     def __init__(self, settings: Settings, folder: Path | None) -> None:
         self._settings, self._folder = settings, folder
         self._one = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self.done: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._done: deque[dict[str, Any]] = deque(maxlen=KEPT)
+
+    @property
+    def done(self) -> list[dict[str, Any]]:
+        """The last reconciliations."""
+        noted = [entry for entry in drift_history(self._settings) if "drift" in entry]
+        return sorted([*noted, *self._done], key=lambda entry: entry["time"])[-KEPT:]
+
+    @property
+    def undone(self) -> list[dict[str, Any]]:
+        """The last swaps taken back: when, which model, `rolled_back`, `ndcg_before`, `ndcg_after`."""
+        return [entry for entry in drift_history(self._settings) if "rolled_back" in entry][-KEPT:]
 
     def train(self, model: str) -> dict[str, Any]:
         """Reconcile a model; returns the report of `streamrank reconcile`. `Busy`: not now, and why."""
@@ -58,7 +71,7 @@ class Training:
             result: dict[str, Any] = msgspec.json.decode(said) if said else {"error": "it was broken off"}
             if "error" in result:
                 raise Busy(result["error"])
-            self.done.append({"time": time.time(), **{key: result[key] for key in SHOWN}})
+            self._done.append({"time": time.time(), **{key: result[key] for key in SHOWN}})
             return result
         finally:
             self._process = None

@@ -16,6 +16,7 @@ from ..config import Settings
 from ..errors import Fenced, OffsetMismatch
 from ..pipeline.checkpoint import Checkpoint
 from ..pipeline.flow import Flow
+from ..pipeline.upkeep import Upkeep
 from ..sources.feedback import SHARD, records
 from ..state import Store, open_store
 
@@ -43,9 +44,10 @@ def work(
     It commits as often as the settings say, and at once when it has caught up, so that a click shows soon.
     When the shard was taken by another (such as a reconciliation) it reads the state again and goes on.
     """
-    spent = 0.0
+    spent, upkeep = 0.0, Upkeep(settings, store)
     while not stopped():
         checkpoint = Checkpoint(store, Flow(settings), shard=SHARD)
+        upkeep.opened(SHARD, checkpoint.flow)
         flow, committed = checkpoint.flow, checkpoint.flow.offset
         rest = 0.0
         try:
@@ -65,9 +67,11 @@ def work(
                     say(Report(flow.offset, flow.counts["events"], spent, checkpoint.seconds))
                 elif idle:
                     time.sleep(IDLE_S)
+                upkeep.turn()
             checkpoint.commit()
         except (Fenced, OffsetMismatch) as error:
             log.warning("shard %r was taken over: %s. Reading it again.", SHARD, error)
+    upkeep.close()
 
 
 class Worker:

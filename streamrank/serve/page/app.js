@@ -69,7 +69,7 @@ function charts(models) {
   ]);
 }
 
-function drift(reconciled) {
+function drift(reconciled, undone) {
   const when = (done) => new Date(1000 * done.time);
   const line = (name, model, part) => {
     const of = reconciled.filter((done) => done.model === model);
@@ -86,7 +86,10 @@ function drift(reconciled) {
     line(named("optimum", model), model, "pairwise_error_optimal"),
   ]), { marks, range: points.length ? [new Date(1000 * points[0].time), new Date()] : undefined });
   const last = reconciled.at(-1);
-  const text = last ? `Last: ${last.swapped ? `weights swapped (${last.chosen})` : "the online model stays"}, `
+  const back = undone.at(-1);
+  const text = back && (!last || back.time > last.time)
+    ? `Last: the swap ${back.rolled_back} was taken back, as NDCG fell from ${back.ndcg_before.toFixed(3)} `
+    + `to ${back.ndcg_after.toFixed(3)} after it.` : last ? `Last: ${last.swapped ? `weights swapped (${last.chosen})` : "the online model stays"}, `
     + `cosine ${last.drift.cosine.toFixed(3)}, ${last.seconds.toFixed(1)} s.` : "Not measured yet: reconcile.";
   if (at("drifted").textContent !== text) at("drifted").textContent = text;
 }
@@ -133,7 +136,7 @@ async function look() {
     if (at("state").textContent !== state) at("state").textContent = state;
     at("state").classList.toggle("bad", typeof now.degraded === "string");
     charts(models);
-    drift(now.reconciled);
+    drift(now.reconciled, now.rolled_back);
     tables(now);
   } catch (error) {
     at("state").textContent = `no answer: ${error.message}`;
