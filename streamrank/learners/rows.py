@@ -1,6 +1,6 @@
 """Ids to rows of a table of bounded size."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,23 @@ class Rows:
     def find(self, key: Hashable) -> int:
         """The row of an id, -1 if it has none."""
         return self._row.get(key, -1)
+
+    def lacks_room_for(self, key: Hashable) -> bool:
+        """Whether a row must be freed before this id can have one."""
+        return self.is_full and key not in self._row
+
+    def has_room_for(self, keys: Sequence[Hashable]) -> bool:
+        """Whether all of them can have a row as it is."""
+        new = len(self._row) + len(keys) > self.limit and len({k for k in keys if k not in self._row})
+        return len(self._row) + new <= self.limit
+
+    def rows(self, keys: Sequence[Hashable], make: Callable[[Hashable], int]) -> Ints:
+        """The row of each id, by `make` for those that have none; there must be room."""
+        get = self._row.get
+        found = np.array([get(key, -1) for key in keys], np.int64)
+        for t in np.flatnonzero(found < 0).tolist():
+            found[t] = make(keys[t])
+        return found
 
     def take(self, key: Hashable) -> int:
         """Give a new id its row."""

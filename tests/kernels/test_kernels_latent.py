@@ -3,7 +3,18 @@ import math
 import numpy as np
 import pytest
 
-from streamrank.kernels.latent import BPR, ROBIRANK, Factors, learn_clicks, slopes
+from streamrank.kernels.latent import (
+    BPR,
+    RECENT,
+    ROBIRANK,
+    Factors,
+    Step,
+    Stratum,
+    draw_items,
+    learn_clicks,
+    slopes,
+    taste_of,
+)
 
 
 def sigma(t):
@@ -70,9 +81,13 @@ def test_at_a_given_xi_the_sampled_slope_is_unbiased():
 class Plain:
     """The step, read off its equations."""
 
-    def __init__(self, factors, seed, rate, B):
-        self.U, self.V, self.gu, self.gv = (np.array(a) for a in factors[:4])
-        self.state, self.rate, self.B = seed, rate, B
+    def __init__(self, factors, seed, how):
+        one = np.ones((len(factors.users), 1))
+        self.U, self.gu = np.hstack([one, factors.users[:, :3]]), factors.users[:, 3].copy()
+        self.V, self.gv = factors.items[:, [3, 0, 1, 2]], factors.items[:, 4].copy()
+        self.W, self.gw = np.hstack([np.zeros((9, 1)), factors.items[:, 5:8]]), factors.items[:, 8].copy()
+        self.recent = [[] for _ in self.U]
+        self.state, self.how = seed, how
 
     def draw(self, n):
         mask = (1 << 64) - 1
@@ -83,41 +98,96 @@ class Plain:
         return (((z ^ (z >> 31)) >> 32) * n) >> 32
 
     def learn(self, x, y):
-        n, zs = len(self.V), []
-        while len(zs) < self.B:
+        n, zs, how, rate = len(self.V), [], self.how, self.how.rate
+        while len(zs) < how.B:
             z = self.draw(n)
             zs += [z] if z != y else []
-        u, vy, vz = self.U[x].copy(), self.V[y].copy(), self.V[zs].copy()
-        gaps = vy @ u - vz @ u
+        last = self.recent[x][:3]
+        taste = self.U[x] + sum((how.decay**k * self.W[i] for k, i in enumerate(last)), np.zeros(4))
+        vy, vz = self.V[y].copy(), self.V[zs].copy()
+        gaps = vy @ taste - vz @ taste
         S = (n - 1) * sigma(gaps).mean()
-        e = (n - 1) / (self.B * np.log(2) * (1 + S)) / (1 + 2**gaps)
+        e = (n - 1) / (how.B * np.log(2) * (1 + S)) / (1 + 2**gaps)
         for z, e_z in zip(zs, e, strict=True):
-            self.gv[z] += (e_z * u) @ (e_z * u)
-            self.V[z] -= self.rate / np.sqrt(self.gv[z]) * e_z * u
-        self.gv[y] += (e.sum() * u) @ (e.sum() * u)
-        self.V[y] += self.rate / np.sqrt(self.gv[y]) * e.sum() * u
+            self.gv[z] += (e_z * taste) @ (e_z * taste)
+            self.V[z] -= rate / np.sqrt(self.gv[z]) * e_z * taste
+        self.gv[y] += (e.sum() * taste) @ (e.sum() * taste)
+        self.V[y] += rate / np.sqrt(self.gv[y]) * e.sum() * taste
         step = (e[:, None] * (vy - vz)).sum(axis=0)[1:]
         self.gu[x] += step @ step
-        self.U[x, 1:] += self.rate / np.sqrt(self.gu[x]) * step
+        self.U[x, 1:] += rate / np.sqrt(self.gu[x]) * step
+        for k, i in enumerate(last):
+            self.gw[i] += how.decay ** (2 * k) * (step @ step)
+            self.W[i, 1:] += rate / np.sqrt(self.gw[i]) * how.decay**k * step
+        if self.recent[x][:1] != [y]:
+            self.recent[x].insert(0, y)
+
+
+def some_factors(rng):
+    users, items = np.ones((5, 5)), np.ones((9, 9))  # d = 3
+    users[:, :3], items[:, :4], items[:, 5:8] = rng.normal(size=(5, 3)), rng.normal(size=(9, 4)), 0.1
+    users[:, 4] = 0.0
+    items[:, 5:8] = rng.normal(size=(9, 3))
+    user_marks = np.zeros((5, 5), int)
+    user_marks[:, RECENT:] = -1
+    return Factors(users, items, user_marks, np.zeros((9, 2), int))
+
+
+def learn(factors, users, items, how, *, streams=True):
+    n, marks = len(users), np.zeros(1, np.uint8)
+    learn_clicks(
+        factors, users, items, np.ones(n), np.arange(n), np.array([11], np.uint64), np.array([9, 9]),
+        Stratum(0, 1, 0), how, streams, 0, np.empty(0, int), marks, marks.copy(),
+    )  # fmt: skip
+
+
+HOW = Step(6, ROBIRANK, 0.5, 1.0, 0.0, 1.0, 0.8)
 
 
 def test_the_kernel_is_its_plain_twin():
     rng = np.random.default_rng(3)
-    U, V = rng.normal(size=(5, 4)), rng.normal(size=(9, 4))
-    U[:, 0] = 1.0
-    factors = Factors(
-        U, V, np.ones(5), np.ones(9), np.zeros(5, int), np.zeros(9, int), np.zeros(5), np.zeros(5, int),
-        np.zeros(9, int),
-    )  # fmt: skip
-    plain = Plain(factors, 11, 0.5, 6)
+    factors = some_factors(rng)
+    plain = Plain(factors, 11, HOW)
     users, items = rng.integers(0, 5, 200), rng.integers(0, 9, 200)
-    marks = np.zeros(1, np.uint8)
-    learn_clicks(
-        factors, users, items, np.ones(200), np.arange(200), np.array([11], np.uint64), np.array([9, 9]), 0,
-        1,
-        6, ROBIRANK, 0.5, 1.0, 0.0, 1.0, 1, marks, marks.copy(),
-    )  # fmt: skip
+    learn(factors, users, items, HOW)
     for x, y in zip(users, items, strict=True):
         plain.learn(x, y)
-    np.testing.assert_allclose(factors.U, plain.U, rtol=1e-9)
-    np.testing.assert_allclose(factors.V, plain.V, rtol=1e-9)
+    np.testing.assert_allclose(factors.users[:, :3], plain.U[:, 1:], rtol=1e-9)
+    np.testing.assert_allclose(factors.items[:, [3, 0, 1, 2]], plain.V, rtol=1e-9)
+    np.testing.assert_allclose(factors.items[:, 5:8], plain.W[:, 1:], rtol=1e-9)
+    assert factors.user_marks[:, RECENT:].tolist() == [rows[:3] for rows in plain.recent]
+
+
+def test_outside_a_stream_what_was_clicked_last_counts_and_stays():
+    rng = np.random.default_rng(4)
+    factors = some_factors(rng)
+    factors.user_marks[:, RECENT] = 7
+    W, U = factors.items[:, 5:].copy(), factors.users.copy()
+    learn(factors, rng.integers(0, 5, 50), rng.integers(0, 9, 50), HOW, streams=False)
+    assert (factors.items[:, 5:] == W).all()
+    assert (factors.user_marks[:, RECENT] == 7).all()
+    assert (factors.users != U)[:, :3].all()
+    taste = np.empty(3)
+    taste_of(factors.users, factors.items, factors.user_marks, 2, 0.8, taste)
+    np.testing.assert_allclose(taste, factors.users[2, :3] + W[7, :3])
+
+
+def test_every_item_of_a_stratum_is_drawn_alike_and_no_other():
+    used = np.zeros((1000, 2), np.int64)
+    used[[3, 70]] = -1
+    drawn, generator = np.empty(100_000, np.int64), np.array([5], np.uint64)
+    for block in (0, 1, 2):
+        assert draw_items(generator, Stratum(block, 3, 6), 1000, used, 130, drawn)
+        mine = [k for k in range(1000) if (k >> 6) % 3 == block and k not in (3, 70, 130)]
+        counts = np.bincount(drawn, minlength=1000)
+        assert counts.sum() == counts[mine].sum()
+        expected = len(drawn) / len(mine)
+        assert np.abs(counts[mine] - expected).max() < 5 * np.sqrt(expected)
+
+
+def test_a_block_without_others_is_passed_over():
+    used = np.full((8, 2), -1)
+    used[2] = 0
+    drawn, generator = np.empty(4, np.int64), np.zeros(1, np.uint64)
+    assert not draw_items(generator, Stratum(0, 1, 0), 8, used, 2, drawn)
+    assert not draw_items(generator, Stratum(1, 2, 6), 8, used, 2, drawn)

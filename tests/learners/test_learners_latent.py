@@ -29,7 +29,7 @@ SMALL = {"max_users": 12, "max_items": 16}
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"loss": "bpr"}, SMALL, {"average": 0.3, "half_life": 50, "ridge": 0.01}]
+    "params", [{}, {"loss": "bpr"}, SMALL, {"average": 0.3, "half_life": 50, "ridge": 0.01}, {"recent": 0}]
 )
 def test_a_batch_is_the_same_bits_as_one_at_a_time_however_cut(params):
     users, items = clicks()
@@ -70,8 +70,8 @@ def test_a_click_makes_only_its_blocks_dirty():
     ranker.dirty()
     ranker.learn_one("u5000", "a", 1.0)
     dirty = ranker.dirty()
-    assert dirty["U"] == [1]
-    assert not any(name.startswith(("users/", "items/")) for name in dirty)
+    assert dirty["users"] == [1]
+    assert not any(name.startswith(("user_ids/", "item_ids/")) for name in dirty)
 
 
 def test_predicting_changes_nothing():
@@ -83,7 +83,7 @@ def test_predicting_changes_nothing():
     ranker.recommend("nobody", 5)
     assert frozen(ranker.to_state()) == before
     ranker.dirty()
-    assert not set(ranker.dirty()) & {"U", "V"}
+    assert not set(ranker.dirty()) & {"users", "items"}
 
 
 def test_it_learns_who_likes_what():
@@ -96,7 +96,7 @@ def test_it_learns_who_likes_what():
 
 def test_recommend_is_the_full_sort():
     ranker = taught()
-    best = sorted(ranker._items.ids, key=lambda item: -ranker.predict_one("u3", item))
+    best = sorted(ranker._tables.items.ids, key=lambda item: -ranker.predict_one("u3", item))
     assert ranker.recommend("u3", 7) == best[:7]
     assert ranker.recommend("u3", 7, exclude=best[:2]) == best[2:9]
     assert len(ranker.recommend("u3", 1000)) == len(best)
@@ -116,11 +116,11 @@ def test_the_tables_stay_bounded_and_keep_the_newest():
     ranker = RoBiRankMF(d=2, negatives=2, max_users=32, max_items=32)
     for k in range(500):
         ranker.learn_one(f"u{k}", f"i{k}", 1.0)
-    assert len(ranker._users) <= 32
-    assert len(ranker._items) <= 32
-    assert len(ranker._factors.U) == len(ranker._factors.V) == 32
-    assert ranker._users.find("u499") >= 0
-    assert ranker._users.find("u0") < 0
+    assert len(ranker._tables.users) <= 32
+    assert len(ranker._tables.items) <= 32
+    assert len(ranker._tables.arrays.users) == len(ranker._tables.arrays.items) == 32
+    assert ranker._tables.users.find("u499") >= 0
+    assert ranker._tables.users.find("u0") < 0
     assert "i0" not in ranker.recommend("u499", 100)
 
 
@@ -149,12 +149,14 @@ def test_merging_takes_the_union_of_users_and_the_mean_of_items_by_clicks():
     one, two = RoBiRankMF(d=2), RoBiRankMF(d=2)
     one.learn_batch(["a", "a", "a"], ["x", "x", "y"])
     two.learn_batch(["b", "b"], ["x", "z"])
-    x1, x2 = one._factors.V[0].copy(), two._factors.V[0].copy()
-    z, b = two._factors.V[1].copy(), two._factors.U[0].copy()
+    x1, x2 = one.factors_of([], ["x"])[1][0], two.factors_of([], ["x"])[1][0]
+    z, b = two.factors_of(["b"], ["z"])[1], two._tables.arrays.users[0].copy()
     one.merge(two)
-    np.testing.assert_allclose(one._factors.V[one._items.find("x")], x1 + (x2 - x1) / 3)
-    np.testing.assert_array_equal(one._factors.U[one._users.find("b")], b)
-    assert one._factors.item_clicks[one._items.find("z")] == 1
+    np.testing.assert_allclose(one.factors_of([], ["x"])[1][0], x1 + (x2 - x1) / 3)
+    np.testing.assert_array_equal(one._tables.arrays.users[one._tables.users.find("b")], b)
+    marks = one._tables.arrays.user_marks[one._tables.users.find("b")]
+    assert [one._tables.items.ids[row] for row in marks[2:4]] == ["z", "x"]
+    assert one._tables.arrays.item_marks[one._tables.items.find("z")].tolist() == [1, 1]
     assert set(one.recommend("b", 9)) == {"x", "y", "z"}
     assert np.isfinite(z).all()
     before = frozen(one.to_state())
@@ -170,6 +172,60 @@ def test_prequential_ranks_before_it_learns_and_learns_the_same():
     assert frozen(one.to_state()) == frozen(two.to_state())
     assert ranked[0] == -1
     assert ranked[-100:][ranked[-100:] >= 0].mean() < 15  # of 40, half of them the other taste's
+
+
+def test_ranks_among_all_are_those_of_the_full_sort_before_learning():
+    users, items = clicks(n=200)
+    one, two = RoBiRankMF(d=4, recent=3), RoBiRankMF(d=4, recent=3)
+    ranked = one.learn_batch(users, items, among=1000)
+    mine = {user: [] for user in users}
+    for user, item, rank in zip(users, items, ranked, strict=True):
+        known = two._tables.items.ids
+        if item in known:
+            order = two.recommend(user, 1000, exclude=[just for just in mine[user] if just != item])
+            assert order.index(item) == rank
+        else:
+            assert rank == -1
+        two.learn_one(user, item)
+        if mine[user][:1] != [item]:
+            mine[user] = [item, *mine[user][:2]]
+    assert frozen(one.to_state()) == frozen(two.to_state())
+
+
+def test_ranks_among_a_sample_change_nothing_and_do_not_depend_on_the_batch():
+    users, items = clicks()
+    one, two = RoBiRankMF(d=4), RoBiRankMF(d=4)
+    whole = one.learn_batch(users, items, among=10)
+    cut = [two.learn_batch(users[k : k + 37], items[k : k + 37], among=10) for k in range(0, 600, 37)]
+    assert whole.tolist() == np.concatenate(cut).tolist()
+    assert -1 <= whole.min() < whole.max() <= 10
+    assert frozen(one.to_state()) == frozen(two.to_state())
+
+
+def test_an_evicted_item_is_nobodys_last_click():
+    ranker = RoBiRankMF(d=2, negatives=2, recent=3, max_items=16)
+    ranker.learn_one("fan", "old", 1.0)
+    before = ranker.factors_of(["fan"], [])[0]
+    for k in range(40):
+        ranker.learn_one(f"u{k}", f"i{k}", 1.0)
+    assert ranker._tables.items.find("old") < 0
+    assert (ranker._tables.arrays.user_marks[ranker._tables.users.find("fan"), 2:] == -1).all()
+    assert (ranker.factors_of(["fan"], [])[0] == before).all()  # it had no W yet, and has no stranger's now
+
+
+def test_what_a_user_is_at_counts_beside_what_the_user_likes():
+    # everybody likes everything, but one evening goes through one shelf
+    rng = np.random.default_rng(5)
+    pairs = []
+    for night in range(400):
+        shelf = rng.integers(0, 4)
+        pairs += [(f"u{night % 20}", f"s{shelf}-{k}") for k in rng.permutation(10)[:5]]
+    users, items = map(list, zip(*pairs, strict=True))
+    hits = []
+    for recent in (0, 3):
+        ranked = RoBiRankMF(d=8, recent=recent).learn_batch(users, items, among=1000)
+        hits.append(np.mean(ranked[1000:] < 5))
+    assert hits[1] > hits[0] + 0.1
 
 
 def test_clicks_of_no_weight_teach_nothing():
@@ -190,7 +246,16 @@ def test_copies_and_clones():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"d": 0}, {"negatives": 1.5}, {"rate": 0.0}, {"loss": "warp"}, {"average": 0.0}, {"max_items": 2}]
+    "bad",
+    [
+        {"d": 0},
+        {"negatives": 1.5},
+        {"rate": 0.0},
+        {"loss": "warp"},
+        {"average": 0.0},
+        {"max_items": 2},
+        {"recent": -1},
+    ],
 )
 def test_bad_parameters_are_refused_at_once(bad):
     with pytest.raises(ConfigError, match=next(iter(bad))):
