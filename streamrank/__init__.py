@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .learners.ranknet import RankNet
     from .learners.rankrls import RankRLS
     from .learners.regression import LinearRegressionRanker
+    from .learners.robirank import RoBiRank
     from .learners.song import KSONG, SONG
     from .metrics.running import DCG, MAP, MRR, NDCG, HitAt, ListRMS, PairwiseError, PrecisionAt, RecallAt
     from .pipeline.flow import Flow
@@ -55,6 +56,7 @@ __all__ = [
     "RankRLS",
     "Ranker",
     "RecallAt",
+    "RoBiRank",
     "RoBiRankMF",
     "Settings",
     "load_settings",
@@ -77,6 +79,7 @@ _HOMES = {
     "learners.ranknet": ("RankNet",),
     "learners.rankrls": ("RankRLS",),
     "learners.regression": ("LinearRegressionRanker",),
+    "learners.robirank": ("RoBiRank",),
     "learners.song": ("KSONG", "SONG"),
     "metrics.running": (
         "DCG", "MAP", "MRR", "NDCG", "HitAt", "ListRMS", "PairwiseError", "PrecisionAt", "RecallAt",

@@ -15,6 +15,7 @@ from .neuralndcg import NeuralNDCG
 from .pdgd import PDGD
 from .ranknet import RankNet
 from .regression import LinearRegressionRanker
+from .robirank import RoBiRank
 from .song import KSONG, SONG
 
 LEARNERS: dict[str, type[Ranker]] = {
@@ -28,6 +29,7 @@ LEARNERS: dict[str, type[Ranker]] = {
     "pdgd": PDGD,
     "ranknet": RankNet,
     "regression": LinearRegressionRanker,
+    "robirank": RoBiRank,
     "song": SONG,
 }
 

@@ -15,6 +15,7 @@ from streamrank.kernels.losses import (
     LISTNET,
     NEURALNDCG,
     RANKNET,
+    ROBIRANK,
     has_preference,
     list_loss,
     preference,
@@ -28,8 +29,10 @@ LOSSES = {
     "lambdarank": LAMBDARANK,
     "approxndcg": APPROXNDCG,
     "neuralndcg": NEURALNDCG,
+    "robirank": ROBIRANK,
+    "robirank, type II": ROBIRANK,
 }
-KNOBS = {"approxndcg": 0.7, "neuralndcg": 1.3}
+KNOBS = {"approxndcg": 0.7, "neuralndcg": 1.3, "robirank": 1.0, "robirank, type II": 2.0}
 
 
 def pairs_of(mode, y, c, explicit):
@@ -117,6 +120,10 @@ def by_definition(loss, s, y, c, mode, pairs):
     if loss == "approxndcg":
         near = 1 / (1 + np.exp((s[:, None] - s[None, :]) / KNOBS[loss]))
         return -float(weighted @ (1 / np.log2(1.5 + near.sum(axis=1)))) / ideal  # each is half before itself
+    if loss.startswith("robirank"):
+        lost = [sum(math.log2(1 + 2 ** (s[j] - s[i])) for j in range(m) if j != i) for i in range(m)]
+        robust = [1 - 1 / math.log2(2 + t) if "II" in loss else math.log2(1 + t) for t in lost]
+        return float(weighted @ robust) / ideal
     apart = np.abs(s[:, None] - s).sum(axis=1)
     rows = np.exp([((m + 1 - 2 * k) * s - apart) / KNOBS[loss] for k in range(1, m + 1)])
     return -float((rows / rows.sum(axis=1, keepdims=True)) @ weighted @ (1 / np.array(log))) / ideal

@@ -10,13 +10,16 @@ from streamrank.learners.lambdarank import LambdaRank
 from streamrank.learners.listnet import ListNet
 from streamrank.learners.ranknet import RankNet
 from streamrank.learners.registry import LEARNERS
+from streamrank.learners.robirank import RoBiRank
 from streamrank.learners.song import KSONG, SONG
 
 MAKES: dict[str, Callable[[], Ranker]] = {
     **{
         name: LEARNERS[name]
-        for name in ("approxndcg", "lambdarank", "listmle", "listnet", "neuralndcg", "pdgd")
+        for name in ("approxndcg", "lambdarank", "listmle", "listnet", "neuralndcg", "pdgd", "robirank")
     },
+    "robirank-2": lambda: RoBiRank(type=2),
+    "robirank-sampled": lambda: RoBiRank(sample=2, seed=5),
     "song": lambda: SONG(max_queries=20),
     "ksong": lambda: KSONG(k=2, max_queries=20),
     "song-momentum": lambda: SONG(rate=0.003, optimiser="momentum", max_queries=20, max_items=4),

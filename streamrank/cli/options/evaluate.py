@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--learner",
         help="rankrls (batch), or one pass of egdm, regression, rbf, ranknet, listnet, listmle, lambdarank, "
-        "approxndcg, neuralndcg, song, ksong, pdgd; with --online several, apart by commas",
+        "approxndcg, neuralndcg, song, ksong, pdgd, robirank; with --online several, apart by commas",
     )
     parser.add_argument(
         "--interactions",

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..jit import jit
 from ..keyed import Chains, Visit
+from ..latent import Words
 from .approxndcg import approxndcg
 from .lambdarank import lambdarank
 from .listmle import listmle
@@ -20,9 +21,11 @@ from .neuralndcg import neuralndcg
 from .pairs import Columns, Floats, has_preference, preference
 from .pdgd import pdgd
 from .ranknet import ranknet
+from .robirank import robirank
 from .song import SongSettings, song_list
 
-RANKNET, LISTNET, LISTMLE, LAMBDARANK, APPROXNDCG, NEURALNDCG, SONG, PDGD = range(8)
+RANKNET, LISTNET, LISTMLE, LAMBDARANK, APPROXNDCG, NEURALNDCG, SONG, PDGD, ROBIRANK = range(9)
+NO_WORDS = np.zeros(1, np.uint64)
 
 __all__ = [
     "APPROXNDCG",
@@ -32,6 +35,7 @@ __all__ = [
     "NEURALNDCG",
     "PDGD",
     "RANKNET",
+    "ROBIRANK",
     "SONG",
     "Loss",
     "has_preference",
@@ -46,15 +50,17 @@ class Loss(NamedTuple):
     """Which loss, and all that one of them takes."""
 
     number: int
-    knob: float  # the temperature of those that have one
+    knob: float  # the temperature, or the type, of those that have one
     song: SongSettings
     chains: Chains  # what SONG remembers, and where the lists of the batch find theirs
     visit: Visit
+    sample: int = 0  # rows that RoBiRank sets each relevant one against; 0 all
+    generator: Words = NO_WORDS  # of that sample
 
 
 @jit
 def loss_of(loss: int, knob: float, s: Floats, y: Floats, c: Floats, mode: int, ds: Floats) -> float:
-    """A loss by its number; `knob` is the temperature of those that have one."""
+    """A loss by its number; `knob` is the temperature, or the type, of those that have one."""
     if loss == LISTNET:
         return listnet(s, y, c, mode, ds)
     if loss == LISTMLE:
@@ -65,6 +71,8 @@ def loss_of(loss: int, knob: float, s: Floats, y: Floats, c: Floats, mode: int, 
         return approxndcg(s, y, c, mode, knob, ds)
     if loss == NEURALNDCG:
         return neuralndcg(s, y, c, mode, knob, ds)
+    if loss == ROBIRANK:
+        return robirank(s, y, c, mode, knob == 2.0, 0, np.zeros(1, np.uint64), ds)
     return ranknet(s, y, c, mode, ds)
 
 
@@ -126,5 +134,7 @@ def list_slopes(
     """The slope of the loss of list q of a batch, whose rows begin at `first`; a memory moves with it."""
     if loss.number == SONG:
         song_list(s, y, c, mode, better, worse, pair_c, loss.song, loss.chains, loss.visit, q, first, ds)
+    elif loss.sample > 0 and mode != 2:
+        robirank(s, y, c, mode, loss.knob == 2.0, loss.sample, loss.generator, ds)
     else:
         list_loss(loss.number, loss.knob, s, y, c, mode, better, worse, pair_c, ds)
