@@ -8,10 +8,11 @@ READY := .venv/.ready
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streamrank needs Python 3.11 or newer: make PYTHON=python3.12 …")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $(READY)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streamrank needs Python 3.11 or newer: make PYTHON=python3.12 …")'
+	@echo 'setting up .venv' >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
 
 run: setup
 	$(BIN)/streamrank demo
@@ -32,7 +33,7 @@ chaos: setup programs
 	$(BIN)/python -m tests.chaos
 
 servers: setup programs
-	$(BIN)/python -m tests.servers
+	@$(BIN)/python -m tests.servers
 
 programs:
 	@scripts/install-programs

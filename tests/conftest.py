@@ -38,7 +38,7 @@ def broker():
 
     address = os.environ.get("STREAMRANK_TEST_KAFKA")
     try:
-        running = kafka.Foreign(address) if address else kafka.Broker()
+        running = kafka.Foreign(address) if address else kafka.Broker(secure=True)
     except servers.Unavailable as error:
         if servers.required():
             raise

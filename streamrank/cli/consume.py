@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ..config import Settings, load_settings
-from ..errors import ConfigError
+from ..errors import ConfigError, SourceError
 from ..pipeline.letters import DeadLetters
 from ..pipeline.replay import stop_signals
 from ..pipeline.supervisor import supervise
@@ -24,7 +24,9 @@ from ..state.urls import shown
 from .output import print_json, say
 
 TOPICS = {"clicks": "streamrank.events", "examples": "streamrank.examples"}
-STATUS_S = 5.0
+STATUS_S, TERMINAL_S = 5.0, 1.0  # between two lines
+
+log = logging.getLogger("streamrank.consume")
 
 
 def consume(arguments: argparse.Namespace) -> int:
@@ -41,7 +43,7 @@ def consume(arguments: argparse.Namespace) -> int:
         if code:
             return code
     else:
-        counts = _work(settings, url, topic, group, arguments.until_idle)
+        counts = _work(settings, url, topic, group, arguments.until_idle, arguments.member)
         if arguments.member:
             print_json(counts)
             return 0
@@ -61,9 +63,12 @@ def kafka_settings(arguments: argparse.Namespace) -> Settings:
     return msgspec.structs.replace(settings, kafka=kafka)
 
 
-def _work(settings: Settings, url: str, name: str, group: str, until_idle: float | None) -> dict[str, int]:
+def _work(
+    settings: Settings, url: str, name: str, group: str, until_idle: float | None, member: bool
+) -> dict[str, int]:
     kafka = settings.kafka
-    with stop_signals() as stopped, open_store(url, settings) as store:
+    parent = os.getppid()
+    with stop_signals() as told, open_store(url, settings) as store:
         topic = open_topic(kafka, name, group)
         letters = DeadLetters(kafka) if kafka.dead_letter_topic else None
         try:
@@ -74,7 +79,13 @@ def _work(settings: Settings, url: str, name: str, group: str, until_idle: float
             )
             settings = msgspec.structs.replace(settings, store=url)
             worker = Worker(settings, store, topic, group=group, letters=letters, at=_fault())
-            worker.run(stopped, until_idle_s=until_idle, watch=_status(worker))
+            status = _Status(worker)
+            # a member whose supervisor was killed stops: the next one starts members of its own
+            stopped = (lambda: told() or os.getppid() != parent) if member else told
+            try:
+                worker.run(stopped, until_idle_s=until_idle, watch=status.watch)
+            finally:
+                status.end()
         finally:
             topic.close()
             if letters:
@@ -82,24 +93,37 @@ def _work(settings: Settings, url: str, name: str, group: str, until_idle: float
     return dict(worker.counts)
 
 
-def _status(worker: Worker) -> Callable[[], None]:
+class _Status:
     """A line on a terminal that is written over, a log line elsewhere."""
-    last, records, terminal = time.monotonic(), 0, sys.stderr.isatty()
 
-    def watch() -> None:
-        nonlocal last, records
-        passed = time.monotonic() - last
-        if passed < (1.0 if terminal else STATUS_S):
+    def __init__(self, worker: Worker) -> None:
+        self._worker, self._terminal = worker, sys.stderr.isatty()
+        self._last, self._records, self._shown = time.monotonic(), 0, False
+
+    def watch(self) -> None:
+        passed = time.monotonic() - self._last
+        if passed < (TERMINAL_S if self._terminal else STATUS_S):
             return
-        taken = worker.counts["records"]
-        text = f"{taken} records, {(taken - records) / passed:.0f}/s, {len(worker.shards)} partitions"
-        if terminal:
-            print(f"\r{text}  ", end="", file=sys.stderr, flush=True)
+        counts = self._worker.counts
+        taken = counts["records"]
+        try:
+            lag = str(self._worker.lag())
+        except SourceError:
+            lag = "unknown"
+        text = (
+            f"{taken} records, {(taken - self._records) / passed:.0f}/s, lag {lag}, "
+            f"{counts['commits']} commits, {counts['rejected']} refused, "
+            f"{len(self._worker.shards)} partitions"
+        )
+        if self._terminal:
+            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
         else:
-            logging.getLogger("streamrank.consume").info(text)
-        last, records = time.monotonic(), taken
+            log.info(text)
+        self._last, self._records, self._shown = time.monotonic(), taken, True
 
-    return watch
+    def end(self) -> None:
+        if self._terminal and self._shown:
+            say()
 
 
 def _member(arguments: argparse.Namespace) -> list[str]:

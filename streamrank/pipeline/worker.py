@@ -37,7 +37,7 @@ from ..errors import (
 from ..sources.topics import LiveTopic, Message
 from ..state.base import DeadLetter, Store
 from .letters import DeadLetters
-from .shard import Shard
+from .shard import Shard, shard_name
 from .upkeep import Upkeep
 
 POLL_MS = 200
@@ -134,6 +134,8 @@ class Worker:
             try:
                 self._open(partition)
             except PASSING as error:  # not now; a refused generation: the group tells by the next polls
+                if isinstance(error, Fenced):
+                    self._check_group(partition)
                 _, since = self._closed[partition]
                 if (time.monotonic() - since) * 1000 > self.settings.kafka.give_up_ms:
                     raise
@@ -159,6 +161,18 @@ class Worker:
         self._known[partition] = shard.flow.offset
         log.info("%s: opened at offset %d, epoch %d", shard.name, shard.flow.offset, shard.checkpoint.epoch)
         self.at("2b")
+
+    def _check_group(self, partition: int) -> None:
+        """Generations are of one group: those of another would refuse this one for ever."""
+        name = shard_name(self.topic.name, partition)
+        standing = self.store.standing(name)
+        other, mine = standing.owner.rpartition("@")[0], self.owner.rpartition("@")[0]
+        if standing.generation > self.topic.generation and other and other != mine:
+            raise StoreError(
+                f"{name}: the store learns it for the group {other!r}, this is {mine!r}, and one group reads "
+                f"a topic into a store. Give --group {other}; or, if that group is no more, take it over: "
+                f"streamrank state reset --shard '{name}' --keep-state"
+            )
 
     def _post(self, partition: int, letters: Sequence[DeadLetter]) -> None:
         assert self._letters is not None

@@ -57,9 +57,10 @@ class Topic:
         self._noted: list[tuple[str, list[int]]] = []
         self._next: dict[int, int] = {}  # of those that are delivered
         self._closed = False
-        self._consumer: Any = self._asking(lambda: Consumer(options | fixed, logger=log))
+        self._heard = Heard()
+        self._consumer: Any = self._asking(lambda: Consumer(options | fixed | self._heard.options))
         try:
-            found = self._asking(lambda: self._consumer.list_topics(topic, topics.ASK_MS / 1000))
+            found = self._found()
             if found.topics[topic].error is not None:
                 raise SourceError(
                     f"Kafka at {settings.servers} has no topic {topic!r} ({found.topics[topic].error}). Make "
@@ -177,6 +178,13 @@ class Topic:
 
     # -- within --------------------------------------------------------------------------------------------
 
+    def _found(self) -> Any:
+        try:
+            return self._consumer.list_topics(self.name, topics.ASK_MS / 1000)
+        except KafkaException as error:
+            self._consumer.poll(0)  # nothing is assigned yet that could be lost: it is heard why
+            raise self._error(error) from error
+
     def _taken(self, timeout_ms: int) -> list[Any]:
         first = self._asking(lambda: self._consumer.poll(timeout_ms / 1000))
         if first is None:
@@ -218,7 +226,7 @@ class Topic:
             raise self._error(error) from error
 
     def _error(self, error: Exception) -> SourceError:
-        return refusal(f"{self.servers}, topic {self.name}", error)
+        return self._heard.refusal(f"{self.servers}, topic {self.name}", error)
 
 
 class Outbox:
@@ -230,19 +238,21 @@ class Outbox:
         self._options["bootstrap.servers"] = settings.servers
         sending = {"linger.ms": 20, "message.timeout.ms": topics.ASK_MS, "enable.idempotence": True}
         self._refused: KafkaError | None = None
+        self._heard = Heard()
+        self._options |= self._heard.options
         try:
-            self._producer: Any = Producer(self._options | sending, logger=log)
+            self._producer: Any = Producer(self._options | sending)
         except KafkaException as error:
-            raise refusal(self._servers, error) from error
+            raise self._heard.refusal(self._servers, error) from error
 
     def make_topic(self, topic: str, partitions: int) -> list[int]:
-        admin = AdminClient(self._options, logger=log)
+        admin = AdminClient(self._options)
         try:
             if topic not in admin.list_topics(timeout=topics.ASK_MS / 1000).topics:
                 admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(topics.ASK_MS / 1000)
             found = admin.list_topics(topic, timeout=topics.ASK_MS / 1000).topics[topic]
         except KafkaException as error:
-            raise refusal(self._servers, error) from error
+            raise self._heard.refusal(self._servers, error) from error
         return sorted(found.partitions) or list(range(partitions))
 
     def send(
@@ -264,7 +274,7 @@ class Outbox:
             except BufferError:  # as many as it holds are on their way
                 self._producer.poll(0.1)
             except KafkaException as error:
-                raise refusal(self._servers, error) from error
+                raise self._heard.refusal(self._servers, error) from error
         self._producer.poll(0)
         self._check()
 
@@ -283,18 +293,34 @@ class Outbox:
     def _check(self) -> None:
         if self._refused is not None:
             error, self._refused = self._refused, None
-            raise refusal(self._servers, KafkaException(error))
+            raise self._heard.refusal(self._servers, KafkaException(error))
 
 
-def refusal(where: str, error: Exception) -> SourceError:
-    """An error that says where and what to do."""
-    first = error.args[0] if error.args else None
-    passing = isinstance(first, KafkaError) and (first.retriable() or first.code() in PASSING)
-    kind = SourceDown if passing else SourceError
-    return kind(
-        f"Kafka at {where}: {first or error!r}. Look whether the broker runs there and lets this client in "
-        "(kafka.servers, kafka.options)."
-    )
+class Heard:
+    """What librdkafka said last of its connections: it tells the reason there, and only the effect elsewhere.
+
+    Its own log is off: it repeats itself a hundred times a second while a broker is away.
+    """
+
+    def __init__(self) -> None:
+        self.said = ""
+        self.options: dict[str, Any] = {"log_level": 0, "error_cb": self._hear}
+
+    def refusal(self, where: str, error: Exception) -> SourceError:
+        """An error that says where and what to do."""
+        first = error.args[0] if error.args else None
+        passing = isinstance(first, KafkaError) and (first.retriable() or first.code() in PASSING)
+        kind = SourceDown if passing else SourceError
+        why = f" ({self.said})" if self.said else ""
+        return kind(
+            f"Kafka at {where}: {first or error!r}{why}. Look whether the broker runs there and lets this "
+            "client in (kafka.servers, kafka.options)."
+        )
+
+    def _hear(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN and error.str() != self.said:
+            self.said = error.str()
+            log.warning("%s", self.said)
 
 
 PASSING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._WAIT_COORD)

@@ -1,5 +1,6 @@
 """Kafka by kafka-python: the client that is pure Python, and the default."""
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -16,7 +17,13 @@ from streamrank.errors import SourceDown, SourceError
 from streamrank.sources import topics
 from streamrank.sources.topics import Bounds
 
-SHARED = ("security_protocol", "ssl_", "sasl_", "request_timeout_ms")  # options of producers as well
+SHARED = (
+    "security_protocol",
+    "ssl_",
+    "sasl_",
+    "request_timeout_ms",
+    "bootstrap_timeout_ms",
+)  # with producers
 T = TypeVar("T")
 
 
@@ -30,16 +37,18 @@ class Topic:
             "max_poll_records": 2000,
             "metadata_max_age_ms": 30_000,
             "allow_auto_create_topics": False,
+            "bootstrap_timeout_ms": topics.ASK_MS,
         } | settings.options
         self._noted: list[tuple[str, list[int]]] = []
-        self._consumer: Any = self._asking(
+        self._consumer: Any = connected(
+            f"{self.servers}, topic {self.name}",
             lambda: KafkaConsumer(
                 bootstrap_servers=settings.servers.split(","),
                 group_id=group,
                 enable_auto_commit=False,
                 auto_offset_reset="none",
                 **options,
-            )
+            ),
         )
         try:
             if group is not None:  # before it hears of the partitions: hearing of them later is another join
@@ -144,10 +153,13 @@ class Outbox:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._servers = settings.servers
-        self._options = {k: v for k, v in settings.options.items() if k.startswith(SHARED)}
-        self._options["bootstrap_servers"] = settings.servers.split(",")
+        self._options = {
+            "bootstrap_timeout_ms": topics.ASK_MS,
+            "bootstrap_servers": settings.servers.split(","),
+        }
+        self._options |= {k: v for k, v in settings.options.items() if k.startswith(SHARED)}
         self._waiting: deque[Any] = deque()
-        self._producer: Any = asking(
+        self._producer: Any = connected(
             self._servers, lambda: KafkaProducer(linger_ms=20, max_block_ms=topics.ASK_MS, **self._options)
         )
 
@@ -188,6 +200,31 @@ class Outbox:
 
     def _arrived(self, sent: Any) -> None:
         asking(self._servers, lambda: sent.get(timeout=topics.ASK_MS / 1000))
+
+
+def connected(where: str, make: Callable[[], T]) -> T:
+    """A client; where there is none, with the reason, which it tells in its log alone."""
+    reason = _Reason()
+    manager = logging.getLogger("kafka.net.manager")
+    manager.addHandler(reason)
+    try:
+        return asking(where, make)
+    except SourceError as error:
+        raise type(error)(f"{error} {reason.said}".strip()) from error
+    finally:
+        manager.removeHandler(reason)
+
+
+class _Reason(logging.Handler):
+    said = ""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if not self.said or "Authentication" in text:  # some tries end before the broker says that
+            self.said = text
 
 
 def asking(where: str, ask: Callable[[], T]) -> T:

@@ -25,6 +25,19 @@ def test_who_is_fenced_opens_the_shard_again_and_goes_on(new_topic, produce, set
     assert shard_digests(store) == replayed(s)
 
 
+def test_another_group_of_an_older_generation_is_told_whose_the_shard_is(new_topic, produce, settings, store):
+    name = new_topic()
+    produce(name, events(0, 10))
+    store.acquire(f"{name}[0]", generation=50, owner="mornings@host:1")
+    with pytest.raises(
+        StoreError, match=r"learns it for the group 'mornings'.*Give --group mornings.*keep-state"
+    ):
+        learn(settings(name), store)
+    store.reset(f"{name}[0]", keep_state=True)
+    learn(settings(name), store)
+    assert shard_digests(store) == replayed(settings(name))
+
+
 @pytest.mark.parametrize(("what", "applied"), [("question", False), ("answer", True)])
 def test_a_commit_whose_outcome_is_not_known_is_made_once(
     what, applied, new_topic, produce, settings, start_redis

@@ -18,6 +18,8 @@ def main() -> int:
             try:
                 running = server(int(os.environ.get(f"{name.upper()}_PORT") or 0))
             except Unavailable as error:
+                if stop.is_set():  # Ctrl-C while it started
+                    return 0
                 print(f"{name}: {error}", file=sys.stderr)
                 return 1
             stack.callback(running.stop)

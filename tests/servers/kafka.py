@@ -58,23 +58,37 @@ log.initial.task.delay.ms=500
 broker.session.timeout.ms=1000
 broker.heartbeat.interval.ms=200
 """
+SECURE = """
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
+ssl.keystore.type=PEM
+ssl.keystore.location={pem}
+sasl.enabled.mechanisms=PLAIN
+listener.name.secure.plain.sasl.jaas.config=\\
+  org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";
+"""
+USER, PASSWORD = "learner", "it-is-a-secret"
 JAVA = ("java", "-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 START_S = 60.0
 FETCH_S = 600.0
 
 
 class Broker:
-    """One broker; `address` is HOST:PORT. Its data outlive `kill` and `restart`, and go with `stop`."""
+    """One broker; `address` is HOST:PORT. Its data outlive `kill` and `restart`, and go with `stop`.
 
-    def __init__(self, port: int = 0) -> None:
+    With `secure` it listens at `secure_address` too, by TLS (trust `certificate`) and SASL (USER, PASSWORD).
+    """
+
+    def __init__(self, port: int = 0, *, secure: bool = False) -> None:
         self._jars = jars()
         self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._home = Path(tempfile.mkdtemp(prefix="streamrank-kafka-"))
         self._config = self._home / "server.properties"
-        self._config.write_text(
-            PROPERTIES.format(port=self.port, controller=free_port(), data=self._home / "data")
-        )
+        self.secure_address, self.certificate = "", self._home / "certificate.pem"
+        properties = PROPERTIES.format(port=self.port, controller=free_port(), data=self._home / "data")
+        if secure and shutil.which("openssl"):
+            properties = self._secured(properties)
+        self._config.write_text(properties)
         self._process: subprocess.Popen[bytes] | None = None
         format_storage = ("kafka.tools.StorageTool", "format", "-t", "c3RyZWFtcmFuay10ZXN0cw", "-c")
         try:
@@ -87,6 +101,17 @@ class Broker:
         except BaseException:
             self.stop()
             raise
+
+    def _secured(self, properties: str) -> str:
+        key, both = self._home / "key.pem", self._home / "both.pem"
+        command = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout {key} -out {self.certificate}"
+        names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+        subprocess.run([*command.split(), *names], check=True, capture_output=True)
+        both.write_text(key.read_text() + self.certificate.read_text())
+        self.secure_address = f"127.0.0.1:{free_port()}"
+        listeners = f"listeners=SECURE://{self.secure_address},"
+        secure = SECURE.format(pem=both, user=USER, password=PASSWORD)
+        return properties.replace("listeners=PLAINTEXT", f"{listeners}PLAINTEXT", 1) + secure
 
     def java(self, main: str, *arguments: str) -> list[str]:
         """The command line of one of Kafka's own programs."""

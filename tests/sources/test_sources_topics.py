@@ -12,6 +12,7 @@ from streamrank.errors import ConfigError, SourceError
 from streamrank.sources import topics
 from streamrank.sources.topics import open_outbox, open_topic
 from tests.servers import free_port
+from tests.servers.kafka import PASSWORD, USER
 
 FAST = {  # as the client names them
     "kafka-python": {"heartbeat_interval_ms": 150, "session_timeout_ms": 1000, "fetch_max_wait_ms": 20},
@@ -190,13 +191,12 @@ def test_an_outbox_makes_topics_and_sends_keys_and_headers(kafka):
     assert (message.value, list(message.headers)) == (b"v", [("why", b"because")])
 
 
-def test_a_broker_or_topic_that_is_absent_is_named(kafka, client, broker, monkeypatch):
+def test_a_broker_or_topic_that_is_absent_is_named(kafka, client, monkeypatch):
     with pytest.raises(SourceError, match="has no topic 'nowhere'"):
         open_topic(kafka, "nowhere", "g")
     monkeypatch.setattr(topics, "ASK_MS", 300)
     nobody = f"127.0.0.1:{free_port()}"
-    options = {"bootstrap_timeout_ms": 300} if client == "kafka-python" else {}
-    away = KafkaSettings(client=client, servers=nobody, options=options)
+    away = KafkaSettings(client=client, servers=nobody)
     with pytest.raises(SourceError, match=rf"{nobody}.*Look whether the broker runs"):
         open_topic(away, "t", "g")
 
@@ -211,3 +211,41 @@ def test_a_client_that_is_not_installed_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(topics.CLIENTS, "confluent", ("no_such_module", "fast"))
     with pytest.raises(ConfigError, match=r"needs no_such_module.*pip install 'streamrank\[fast\]'"):
         open_topic(KafkaSettings(client="confluent"), "t")
+
+
+def test_tls_and_sasl_are_passed_through_to_readers_and_senders(client, broker, new_topic, monkeypatch):
+    if not getattr(broker, "secure_address", ""):
+        pytest.skip("this broker has no listener with TLS: it is not ours, or there is no openssl")
+    name = new_topic()
+
+    def secured(password):
+        given = {
+            "kafka-python": {
+                "security_protocol": "SASL_SSL",
+                "ssl_cafile": str(broker.certificate),
+                "sasl_mechanism": "PLAIN",
+                "sasl_plain_username": USER,
+                "sasl_plain_password": password,
+            },
+            "confluent": {
+                "security.protocol": "SASL_SSL",
+                "ssl.ca.location": str(broker.certificate),
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": USER,
+                "sasl.password": password,
+            },
+        }
+        return KafkaSettings(client=client, servers=broker.secure_address, options=given[client])
+
+    right = secured(PASSWORD)
+    with closing(open_outbox(right)) as outbox:
+        assert outbox.make_topic(name, 1) == [0]
+        outbox.send(name, b"v", partition=0)
+        outbox.flush()
+    with closing(open_topic(right, name)) as topic:
+        [[message]] = topic.read(0, 0, 1)
+    assert message.value == b"v"
+    monkeypatch.setattr(topics, "ASK_MS", 2000)
+    # the broker hangs up on a wrong password; kafka-python may see that before it sees why
+    with pytest.raises(SourceError, match=r"(?i)authentication failed|bootstrap-0 failed.*disconnected"):
+        open_topic(secured("wrong"), name)
