@@ -281,6 +281,13 @@ def move(statistics: Statistics, lam: float, moves: int, scale: bool) -> None:
         return
     s1, sn = math.sqrt(kappa_1), math.sqrt(kappa_n)
     step, momentum = 4.0 / (s1 + sn) ** 2, ((s1 - sn) / (s1 + sn)) ** 2
+    if numbers[STEP] == 0.0:
+        # the first of all: from rest, heavy ball goes four times too far and then back beyond 0, so that
+        # after one click what was clicked would come last; one plain step, without speed, goes before it
+        times(H, w, out)
+        for i in range(n):
+            w[i] -= ((out[i] - b[i]) * (root[i] * root[i]) + ridge * w[i]) / kappa_1
+            w_prev[i] = w[i]
     for _ in range(moves):
         times(H, w, out)
         for i in range(n):

@@ -212,3 +212,14 @@ def test_it_follows_a_taste_that_turns_when_it_may_forget():
         learnt(ranker, stream(1.0, 300))
         learnt(ranker, stream(-1.0, 100))
     assert follows._statistics.w[:N] @ -taste > 0 > remembers._statistics.w[:N] @ -taste
+
+
+def test_after_one_click_what_was_clicked_comes_first():
+    """Heavy ball from rest would go past the optimum and back beyond 0."""
+    ranker = EGDM()
+    xs = [{"space": 1.0} if k in (3, 5, 9) else {"history": 1.0} for k in range(12)]
+    ranker.learn_list(xs, [float(k == 9) for k in range(12)])
+    gap = ranker.predict_one({"space": 1.0}) - ranker.predict_one({"history": 1.0})
+    w = ranker.solve()
+    assert gap == pytest.approx(w[1] - w[0], rel=0.05)
+    assert gap > 0.3
