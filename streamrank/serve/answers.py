@@ -32,7 +32,7 @@ class Answer(msgspec.Struct, frozen=True):
     """
 
     items: list[Ranked]
-    took: float  # milliseconds
+    took: int  # milliseconds
     model: str
     model_version: str
     degraded: bool

@@ -60,6 +60,12 @@ def build_app(service: Service) -> Starlette:
             return _error(503, str(error))
         return _json(receipt, 400 if receipt.status == "rejected" else 200)
 
+    async def flush(_: Request) -> Response:
+        receipt = await asyncio.to_thread(service.flush)
+        return (
+            _error(503, "what was sent is not learnt yet: see /ready") if receipt is None else _json(receipt)
+        )
+
     async def train(request: Request) -> Response:
         try:
             return _json(await asyncio.to_thread(service.train, request.path_params["model"]))
@@ -118,6 +124,7 @@ def build_app(service: Service) -> Starlette:
     routes: list[tuple[str, Handler, str]] = [
         ("/rank/{model}", rank, "POST"),
         ("/feedback", feedback, "POST"),
+        ("/flush", flush, "POST"),
         ("/train/{model}", train, "POST"),
         ("/snapshot", snapshot, "POST"),
         ("/health", health, "GET"),

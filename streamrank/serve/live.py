@@ -92,7 +92,7 @@ class Live:
                 model = served.champion
                 names = [model, challenger_of(served, self.settings.serve.challenger)]
             ranked = self._ranked(served, [name for name in names if name], ranking, explain)
-        took = 1000 * (time.perf_counter() - began)
+        took = round(1000 * (time.perf_counter() - began))
         version = served.version if served else "none"
         return Answer(ranked, took, model, version, bool(self.failure) or served is None or not served.learnt)
 

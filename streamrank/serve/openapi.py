@@ -41,6 +41,12 @@ def description() -> dict[str, Any]:
                 "requestBody": _body({"type": ["object", "array"]}),
                 "responses": {"200": _answer(receipt), **errors, "400": _answer(receipt), "503": down},
             }},
+            "/flush": {"post": {
+                "summary": "Wait until rankings know of all that was sent before",
+                "responses": {
+                    "200": _answer(receipt), "401": errors["401"], "429": errors["429"], "503": down,
+                },
+            }},
             "/train/{model}": {"post": {
                 "summary": "Reconcile: solve the full batch, report the drift, swap if later data says so",
                 "parameters": [

@@ -13,6 +13,7 @@ from ..config import Settings
 from ..errors import ConfigError, MalformedEvent
 from ..events.codec import Decoder
 from ..events.types import Event
+from ..sources.feedback import SHARD
 from ..state import open_store
 from ..state.snapshot import write_snapshot
 from ..state.values import decode
@@ -92,6 +93,26 @@ class Service:
                     (part, MalformedEvent("not-json", what, fix="Send a JSON object for each event"))
                 )
         return found
+
+    def flush(self) -> Receipt | None:
+        """Wait until rankings know of all that was sent before; None if that takes longer than a request may.
+
+        Nothing is closed early, as a click is learnt when it comes.
+        """
+        began, target = time.perf_counter(), self.feed.send([])
+        while not self._has_learnt(target):
+            if 1000 * (time.perf_counter() - began) > self.settings.serve.timeout_ms:
+                return None
+            time.sleep(0.002)
+        return Receipt("ok", 0, [], round(1000 * (time.perf_counter() - began)), offset=target)
+
+    def _has_learnt(self, offset: int) -> bool:
+        if not offset:
+            return not self.feed.behind
+        served = self.live.served
+        return (
+            served is not None and SHARD in served.shards and served.shards[SHARD].standing.offset >= offset
+        )
 
     def train(self, model: str) -> dict[str, Any]:
         """Reconcile a model with all of the feedback log. `ConfigError`: no such model; `Busy`: not now."""
