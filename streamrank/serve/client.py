@@ -14,7 +14,7 @@ import msgspec
 from ..errors import ServerRefused
 from ..events.types import Event, Field, Item, RankRequest, Value
 from ..sources.feedback import SHARD
-from .answers import Answer, Receipt
+from .answers import Answer, Comparison, Receipt
 
 POLL_S = 0.01
 HOME = "http://127.0.0.1:8000"
@@ -117,6 +117,10 @@ class Client(_Calls):
         """Save the state of the server to a file."""
         Path(path).write_bytes(self._call("POST", "/snapshot", timeout_s=600.0))
 
+    def comparison(self) -> Comparison:
+        """How the challenger does against the champion. `ServerRefused`: nobody challenges."""
+        return msgspec.json.decode(self._call("GET", "/comparison"), type=Comparison)
+
     def ready(self) -> str:
         """Why no traffic should go there; empty when it may."""
         try:
@@ -181,6 +185,10 @@ class AsyncClient(_Calls):
         """Save the state of the server to a file."""
         content = await self._call("POST", "/snapshot", timeout_s=600.0)
         await asyncio.to_thread(Path(path).write_bytes, content)
+
+    async def comparison(self) -> Comparison:
+        """How the challenger does against the champion. `ServerRefused`: nobody challenges."""
+        return msgspec.json.decode(await self._call("GET", "/comparison"), type=Comparison)
 
     async def ready(self) -> str:
         """Why no traffic should go there; empty when it may."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 from ..config import Settings, load_settings
 from ..errors import MalformedEvent
 from ..sources.feedback import SHARD
-from .answers import Answer, Receipt
+from .answers import Answer, Comparison, Receipt
 from .client import POLL_S, Events, Items, feedback_body, rank_request
 from .service import Service
 
@@ -65,6 +65,10 @@ class Local:
     def snapshot(self, path: str | Path) -> None:
         """Save the state to a file."""
         self.service.snapshot(Path(path))
+
+    def comparison(self) -> Comparison | None:
+        """How the challenger does against the champion; None where nobody challenges."""
+        return self.service.comparison()
 
     def ready(self) -> str:
         """Why nothing should be asked now; empty when all is well."""

@@ -54,6 +54,7 @@ def test_what_is_refused_is_an_error_with_its_reason(server):
             (404, "there are: default", lambda: client.rank(ITEMS, model="none")),
             (400, "unknown event|nonsense", lambda: client.feedback({"event": "nonsense"})),
             (409, "too few|empty", lambda: client.train()),
+            (404, "nobody challenges", lambda: client.comparison()),
         ):
             with pytest.raises(ServerRefused, match=match) as refused:
                 ask()

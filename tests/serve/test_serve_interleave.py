@@ -4,12 +4,14 @@ import json
 import time
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from streamrank import Client
 from streamrank.config import JudgeSettings, ModelSettings, ServeSettings, Settings
 from streamrank.errors import ConfigError
 from streamrank.events.types import Field, Item, Ranking, Record
@@ -169,6 +171,33 @@ def test_places_carry_their_propensity_where_it_is_known():
     assert [one.propensity for one in answer.items] == [1.0, 0.5, 0.5, 0.5]
 
 
+def test_what_shards_measured_of_the_position_bias_adds_up():
+    """600 shuffled rankings a shard, 1000 needed: together they are enough, and the clicks of both count."""
+    settings = Settings(models=MODELS, judge=JudgeSettings(min_shuffled=1000))
+    clicked = {"0": (300, 100), "1": (300, 200)}  # at ranks 1 and 2
+    with open_store("memory://bias") as store:
+        for shard, (first, second) in clicked.items():
+            checkpoint = Checkpoint(store, Flow(settings), shard=shard)
+            events = []
+            for k in range(600):
+                items = [{"id": "a"}, {"id": "b"}]
+                events.append({"event": "ranking", "id": f"r{k}", "timestamp": START + 100 * k,
+                               "shuffled": True, "items": items})  # fmt: skip
+                events += [click(k, 0, "a")] * (k < first) + [click(k, 1, "b")] * (k < second)
+            for offset, event in enumerate(events):
+                checkpoint.flow.step(Record(offset, json.dumps(event).encode()))
+            assert checkpoint.flow.judge.measured() is None
+            checkpoint.commit()
+        with Live("memory://bias", settings) as live:
+            items = [Item("a"), Item("b"), Item("c")]
+            answer = live.rank("old", Ranking(id="r", timestamp=0, items=items))
+    assert [one.propensity for one in answer.items] == [
+        1.0,
+        0.5,
+        0.5,
+    ]  # 300 of 600 clicks, and below as there
+
+
 @pytest.mark.xdist_group("serve")
 def test_over_http_the_credits_are_read_as_json_and_by_prometheus(tmp_path):
     url = f"sqlite:///{tmp_path}/s.db"
@@ -184,6 +213,8 @@ def test_over_http_the_credits_are_read_as_json_and_by_prometheus(tmp_path):
             assert time.monotonic() < deadline
         assert (now["wins"], now["losses"], now["win_rate"]) == (1, 0, 1.0)
         assert client.get("/live").json()["now"]["comparison"] == now
+        with Client(server.url) as typed:
+            assert msgspec.to_builtins(typed.comparison()) == now
         text = client.get("/metrics").text
         assert 'streamrank_interleaved_total{champion="old",challenger="new",outcome="wins"} 1' in text
         assert 'streamrank_challenger_win_rate{champion="old",challenger="new",bound=""} 1.0' in text
