@@ -75,7 +75,7 @@ class HeldOut:
     """Lists that weights are measured on; columns are over their spread."""
 
     def __init__(self, batch: Batch, n_columns: int, spread: Floats) -> None:
-        self.lists, self.y = batch.lists, batch.y
+        self.batch, self.spread = batch, spread
         values = batch.values / spread[batch.indices]
         self._matrix = Matrix(
             csr_matrix((values, batch.indices, batch.indptr), shape=(len(batch.y), n_columns))
@@ -88,8 +88,11 @@ class HeldOut:
 
     def measure(self, w: Floats) -> Measured:
         """Mean pairwise error and NDCG@10 over the lists that have one; NaN where none has."""
-        scores = self.scores(w)
-        values = list_metrics(self.lists, self.y, scores, CUT)[:, 0]
+        return self.measure_scores(self.scores(w))
+
+    def measure_scores(self, scores: Floats) -> Measured:
+        """The same, of scores for all rows."""
+        values = list_metrics(self.batch.lists, self.batch.y, scores, CUT)[:, 0]
         held = np.isfinite(values)
         return Measured(self.error.one(scores), float(values[held].mean()) if held.any() else float("nan"))
 

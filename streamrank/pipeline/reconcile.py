@@ -1,46 +1,28 @@
 """Reconciliation: how far the online model is from the full-batch optimum, and back where that helps."""
 
-import copy
 import tempfile
 import time
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from ..config import Settings
 from ..errors import SourceError
-from ..features.batch import Floats, Ints
-from ..features.columns import Vocabulary
+from ..features.batch import Floats
 from ..kernels.cg import cg
 from ..learners.base import Ranker
 from ..learners.egdm import EGDM
 from ..state.base import Store
-from ..state.values import decode
-from .datasets import Data, n_learnt
-from .judgements import HeldOut
-from .learnt import cut, walk
-from .memory import restore_learner
+from .datasets import Data
+from .judgements import HeldOut, Measured
+from .members import Member, lead, merged, noted, own, retraced, together, weights_of
 from .optimum import Optimum, Watch, optimum
 from .plan import KEEP, REBASE, REPLACE, Plan, as_long, carry_out, report_of, sized, unfinished
-from .swap import At, Swap, new_learner, swaps_of
+from .swap import At, new_learner
 from .training import DECIDE, FIT, VALIDATE, Problem, TrainingSet, client_of
-
-PARTS = (0.70, 0.85)  # of the lists: to fit, to validate; the rest decides
-
-
-class Member(NamedTuple):
-    """A shard as it was noted, and its learner where each part ends."""
-
-    shard: str
-    end: int
-    entries: Mapping[str, bytes]
-    columns: Ints | None  # those in common of its own; None: the same
-    swaps: list[Swap]
-    learners: list[Ranker]
 
 
 def reconcile(
@@ -68,8 +50,9 @@ def reconcile(
     written, and the workers learn on; what they learnt meanwhile is in the shards, as their records are. A
     run that finds a swap which died midway completes it, and says what it would have said.
 
-    Where the learner is not RankRLS itself the optimum is given the length of the online weights: the order
-    is the same, and the learner's steps keep their proportion.
+    Where the learner is not RankRLS itself (SONG, RankNet, ...) the drift is from RankRLS on the same lists,
+    and the optimum is given the length of the online weights: the order is the same, and the learner's steps
+    keep their proportion. One with hidden units is measured only: it has no weights to swap.
     """
     began = time.perf_counter()
     name = model or settings.models[0].name
@@ -78,7 +61,7 @@ def reconcile(
     if (left := unfinished(store, shards, name)) is not None:
         carry_out(store, left, settings, name, at)
         return report_of(left)
-    members = _noted(store, shards, settings, name)
+    members = noted(store, shards, settings, name)
     at(2)
     with (
         tempfile.TemporaryDirectory(dir=settings.reconcile.folder or None) as folder,
@@ -87,24 +70,22 @@ def reconcile(
         with TrainingSet(Path(folder), settings.reconcile.memory_mb, len(members)) as training:
             for member in members:
                 lead(member, data, settings, name, training)
-        spread, held_out = _checked(training, members)
+        spread, (validation, later) = _checked(training, members)
         at(3)
         problem = training.problem(spread, client)
-        if not problem.b.any() or not all(held.error.n_lists for held in held_out):
+        if not problem.b.any() or not validation.error.n_lists or not later.error.n_lists:
             raise SourceError("the lists learnt prefer nothing to anything: there is no optimum to find")
-        start = _together([m.swaps[-1].optimum if m.swaps else np.zeros(0) for m in members], members, spread)
-        best = optimum(problem, held_out[0], method, start, watch)
+        start = together([m.swaps[-1].optimum if m.swaps else np.zeros(0) for m in members], members, spread)
+        best = optimum(problem, validation, method, start, watch)
         at(4)
-        n = training.n_columns
-        earlier, online = (sized(_served(members, k, settings, name), n) * spread for k in range(2))
-        star = best.w if exact else as_long(best.w, online)
-        candidates = {KEEP: online, REPLACE: star, REBASE: star + online - earlier}
-        measured = {kind: held_out[1].measure(w) for kind, w in candidates.items()}
+        earlier, online = (merged(members, k, settings, name) for k in range(2))
+        measured, near = _compared(later, earlier, online, best, exact)
         kind = min(measured, key=lambda k: measured[k].pairwise_error)  # of equal ones the first
         gain = measured[KEEP].pairwise_error - measured[kind].pairwise_error
         identity = f"{name}@{','.join(str(member.end) for member in members)}"
         made = any(one.id == identity for member in members for one in member.swaps)
-        wanted = swap and kind != KEEP and gain >= settings.reconcile.margin and not made
+        linear = weights_of(online) is not None
+        wanted = swap and linear and kind != KEEP and gain >= settings.reconcile.margin and not made
         full = _brought_up(training, spread, best, problem, client) if wanted else best.w
     report = {
         "model": name,
@@ -112,13 +93,13 @@ def reconcile(
         "offset": sum(member.end for member in members),
         "offsets": {member.shard: member.end for member in members},
         "lists": dict(zip(("fit", "validation", "later"), training.n_lists, strict=True)),
+        "retraced": all(map(retraced, members)),
         "drift": {
             "pairwise_error_online": measured[KEEP].pairwise_error,
             "pairwise_error_optimal": measured[REPLACE].pairwise_error,
             "ndcg@10_online": measured[KEEP].ndcg,
             "ndcg@10_optimal": measured[REPLACE].ndcg,
-            "cosine": _cosine(online, best.w),
-            "relative_norm": float(np.linalg.norm(online - best.w) / np.linalg.norm(best.w)),
+            **near,
         },
         "candidates": {k: m._asdict() for k, m in measured.items()},
         "lambda": best.lam,
@@ -137,8 +118,8 @@ def reconcile(
             identity,
             kind,
             exact,
-            {m.shard: _own(full / spread, m) for m in members},
-            {m.shard: m.learners[2].served_weights().copy() for m in members},
+            {m.shard: own(full / spread, m) for m in members},
+            {m.shard: m.stored.served_weights().copy() for m in members},
             msgspec.json.encode(report).decode(),
         )
         report["swapped"] = carry_out(store, plan, settings, name, at)
@@ -146,49 +127,20 @@ def reconcile(
     return report
 
 
-def _noted(store: Store, shards: Sequence[str], settings: Settings, model: str) -> list[Member]:
-    common = Vocabulary(limit=1 << 26)
-    members: list[Member] = []
-    for shard in sorted(shards):
-        entries, end = store.read(shard, ("config", "counts", "source", "last", "features/names#"))
-        if not entries:
-            raise SourceError(f"shard {shard!r} is empty: learn something first, by streamrank replay")
-        config = decode(entries["config"])
-        if members and config != decode(members[0].entries["config"]):
-            raise SourceError(
-                f"shards {members[0].shard!r} and {shard!r} were learnt under different settings: reconcile "
-                "them one by one (--shard)"
-            )
-        columns = None
-        if len(shards) > 1 and settings.features.mode == "vocabulary":
-            own = Vocabulary(limit=1 << 26)
-            own.from_state({k.removeprefix("features/"): decode(v) for k, v in entries.items() if "#" in k})  # type: ignore[misc]
-            columns = np.array([common.add(own.name(j)) for j in range(len(own))], np.int64)
-        members.append(Member(shard, end, entries, columns, swaps_of(store, shard, model), []))
-    return members
-
-
-def lead(member: Member, data: Data, settings: Settings, model: str, training: TrainingSet) -> None:
-    """A new learner through a shard's lists, which go to their parts; its state where each part ends."""
-    learner, learners = new_learner(settings, model), member.learners
-    shard, first, total = member.shard, data.first(member.shard), n_learnt(member.entries)
-    cuts = [first + round(part * (total - first)) for part in PARTS]
-    due = {swap.offset: swap.after for swap in member.swaps}
-    note, known = data.note(shard, cuts[0]), 0
-    if note is not None:
-        known = note.lists
-        due = {offset: w for offset, w in due.items() if offset >= note.offset}  # earlier ones are in it
-        restore_learner(model, learner, {key: decode(value) for key, value in note.entries.items()})
-    lists = data.lists(shard, member.end, member.entries)
-    for learnt in walk(lists, due, lambda offset: learner.take_weights(due[offset])):
-        for piece in cut(learnt, [known, *cuts]):
-            part = bisect_right(cuts, piece.first)
-            while len(learners) < part:
-                learners.append(copy.deepcopy(learner))
-            training.add(part, shard, piece, member.columns)
-            if piece.first >= known:
-                learner.learn_batch(piece.batch)
-    learners.extend([learner] * (3 - len(learners)))
+def _compared(
+    later: HeldOut, earlier: Ranker, online: Ranker, best: Optimum, exact: bool
+) -> tuple[dict[str, Measured], dict[str, float | None]]:
+    """The candidates on later lists; and how near the online weights are to the optimum, where it has any."""
+    now, then = weights_of(online), weights_of(earlier)
+    if now is None or then is None:
+        measured = {KEEP: later.measure_scores(online.scores(later.batch)), REPLACE: later.measure(best.w)}
+        return measured, {"cosine": None, "relative_norm": None}
+    w, before = (sized(one, len(best.w)) * later.spread for one in (now, then))
+    star = best.w if exact else as_long(best.w, w)
+    candidates = {KEEP: w, REPLACE: star, REBASE: star + w - before}
+    norm = float(np.linalg.norm(w - best.w) / np.linalg.norm(best.w))
+    near: dict[str, float | None] = {"cosine": _cosine(w, best.w), "relative_norm": norm}
+    return {kind: later.measure(one) for kind, one in candidates.items()}, near
 
 
 def _checked(training: TrainingSet, members: Sequence[Member]) -> tuple[Floats, list[HeldOut]]:
@@ -200,34 +152,6 @@ def _checked(training: TrainingSet, members: Sequence[Member]) -> tuple[Floats, 
         )
     spread = training.spread
     return spread, [training.held_out(part, spread) for part in (VALIDATE, DECIDE)]
-
-
-def _served(members: Sequence[Member], moment: int, settings: Settings, model: str) -> Floats:
-    """The weights that all shards together served at a moment, by the columns in common."""
-    if len(members) == 1:
-        return members[0].learners[moment].served_weights()
-    merged = new_learner(settings, model)
-    for member in members:
-        learner = member.learners[moment]
-        columns = member.columns
-        merged.merge(learner, np.arange(len(learner.served_weights())) if columns is None else columns)
-    return merged.served_weights()
-
-
-def _together(weights: Sequence[Floats], members: Sequence[Member], spread: Floats) -> Floats:
-    """Weights by each shard's columns as one vector; where several know a column the last one counts."""
-    found = np.zeros(len(spread))
-    for w, member in zip(weights, members, strict=True):
-        columns = np.arange(len(w)) if member.columns is None else member.columns[: len(w)]
-        known = columns < len(found)
-        found[columns[known]] = w[: len(columns)][known]
-    return found * spread
-
-
-def _own(w: Floats, member: Member) -> Floats:
-    if member.columns is None:
-        return w
-    return sized(w, max(len(w), int(member.columns.max(initial=0)) + 1))[member.columns]
 
 
 def _brought_up(training: TrainingSet, spread: Floats, best: Optimum, fitted: Problem, client: Any) -> Floats:

@@ -20,7 +20,8 @@ from streamrank.pipeline.archive import Archive, kept, notes, read_lists, shard_
 from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.datasets import ArchiveData, LogData, TopicData
 from streamrank.pipeline.flow import Flow
-from streamrank.pipeline.reconcile import _noted, lead, reconcile
+from streamrank.pipeline.members import lead, noted
+from streamrank.pipeline.reconcile import reconcile
 from streamrank.pipeline.training import TrainingSet
 from streamrank.simulation import Settings as SimulationSettings
 from streamrank.simulation import Simulator
@@ -43,6 +44,7 @@ LEARNERS = [
     ModelSettings(name="exact"),
     ModelSettings(name="keyed", learner="song"),
     ModelSettings(name="slow", learner="ranknet"),
+    ModelSettings(name="deep", learner="listnet", params={"hidden": 4}),
 ]
 
 
@@ -112,7 +114,7 @@ def test_archive_log_and_topic_give_the_same_lists(settings, tmp_path):
 def test_the_report_from_the_archive_is_that_from_the_log(settings, tmp_path):
     with open_store("memory://") as store:
         learn(store, settings)
-        for model in ("slow", "keyed"):
+        for model in ("slow", "keyed", "deep"):
             reports = [
                 reconcile(store, data, settings, model=model, swap=False)
                 for data in (ArchiveData(settings), log_data(tmp_path, settings))
@@ -120,6 +122,9 @@ def test_the_report_from_the_archive_is_that_from_the_log(settings, tmp_path):
             for report in reports:
                 report.pop("seconds")
             assert reports[0] == reports[1]
+            assert reports[0]["retraced"]
+            assert (reports[0]["drift"]["cosine"] is None) == (model == "deep")
+            assert 0 < reports[0]["drift"]["pairwise_error_online"] < 0.5
 
 
 def test_killed_between_archive_and_commit_nothing_is_lost_or_doubled(settings, tmp_path):
@@ -181,8 +186,8 @@ def test_without_its_beginning_the_archive_still_leads_to_the_stored_weights(set
         flow = learn(store, settings, every=60)
         for file in kept(shard_folder(settings.archive.folder, "0"))[:5]:
             file.path.unlink()
-        for model in flow.models:
-            member = _noted(store, ["0"], settings, model.name)[0]
+        for model in flow.models[:3]:
+            member = noted(store, ["0"], settings, model.name)[0]
             with TrainingSet(tmp_path, 64) as training:
                 lead(member, ArchiveData(settings), settings, model.name, training)
             assert all(training.n_lists)
