@@ -72,6 +72,14 @@ class ModelSettings(_Section, frozen=True):
     params: dict[str, Any] = {}
 
 
+class RecommenderSettings(_Section, frozen=True):
+    """One named learner of who clicked what."""
+
+    name: str
+    learner: Literal["robirank-mf", "bpr"] = "robirank-mf"
+    params: dict[str, Any] = {}
+
+
 class RedisSettings(_Section, frozen=True):
     """How a Redis is used; where it is, `store` says."""
 
@@ -166,10 +174,14 @@ class Settings(_Section, frozen=True):
         default_factory=lambda: [ModelSettings(name="default", params={"half_life": 10_000})]
     )
 
+    recommenders: list[RecommenderSettings] = []
+
     def learning(self) -> dict[str, Any]:
         """The settings that the learnt state depends on: a store refuses to go on under others."""
         full: dict[str, Any] = msgspec.to_builtins(self)
-        return {name: full[name] for name in ("events", "join", "judge", "features", "models")}
+        return {
+            name: full[name] for name in ("events", "join", "judge", "features", "models", "recommenders")
+        }
 
 
 def load_settings(
@@ -333,6 +345,9 @@ def _check(settings: Settings) -> None:
     names = [model.name for model in settings.models]
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"models need names, each its own; got {names}")
+    names += [recommender.name for recommender in settings.recommenders]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"models and recommenders need names, each its own; got {names}")
     if any(not name or "/" in name for name in names):
         raise ConfigError(f"a model's name is not empty and holds no '/'; got {names}")
     if settings.serve.challenger and settings.serve.challenger not in names:

@@ -74,10 +74,15 @@ def replay(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(result)
     else:
-        plain = [(name, value) for name, value in result.items() if name != "models"]
+        plain = [(name, value) for name, value in result.items() if name not in ("models", "recommenders")]
         print_table("replay", ["", ""], plain)
         rows = [(name, *(quality[m] for m in METRICS)) for name, quality in result["models"].items()]
         print_table("\nmodels, each list scored before it is learnt", ["model", *METRICS], rows)
+        if result["recommenders"]:
+            rows = [(name, *quality.values()) for name, quality in result["recommenders"].items()]
+            print_table(
+                "\nrecommenders, each click ranked before it is learnt", ["", "hr@10", "ndcg@10"], rows
+            )
     _remark(result, shown(url))
     return 0
 
@@ -86,11 +91,11 @@ def _remark(result: dict[str, Any], store: str) -> None:
     """What a reader of the figures should not overlook."""
     if result["rejected"]:
         say(f"{result['rejected']} events were refused: streamrank dlq list --store {store}")
-    if result["events"] and not result["judged"]:
+    if result["events"] and not result["judged"] and not result["clicks"]:
         say(
             f"nothing was learnt: {result['unmatched']} interactions belong to no ranking in the log, "
             f"{result['late']} events came too late. A ranker learns from rankings and the clicks on them, "
-            "from labelled lists, preferences or examples."
+            "from labelled lists, preferences or examples; one of `recommenders` from interactions alone."
         )
     if result["features_dropped"]:
         say(

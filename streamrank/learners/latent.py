@@ -341,6 +341,11 @@ class RoBiRankMF(river.reco.base.Ranker):
         """Factors by name, ids by row, the clicks counted, the generator. Arrays are the learner's own."""
         return {**self._tables.to_state(), "clicks": self._clicks, "generator": str(self._generator[0])}
 
+    def entries(self, names: Iterable[str]) -> dict[str, Any]:
+        """The named entries of `to_state`."""
+        state = self.to_state()
+        return {name: state[name] for name in names}
+
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave; the parameters are this learner's own."""
         self._tables.from_state(state)

@@ -9,6 +9,7 @@ from .approxndcg import ApproxNDCG
 from .base import Ranker
 from .egdm import EGDM
 from .lambdarank import LambdaRank
+from .latent import RoBiRankMF
 from .listmle import ListMLE
 from .listnet import ListNet
 from .neuralndcg import NeuralNDCG
@@ -63,3 +64,19 @@ def build(name: str, params: Mapping[str, Any]) -> Ranker:
         return LEARNERS[name](**params)
     except TypeError as error:
         raise ConfigError(f"{name} cannot take {dict(params)}: {error}") from None
+
+
+RECOMMENDERS = {"robirank-mf": "robirank", "bpr": "bpr"}  # and the loss of each
+
+
+def build_recommender(name: str, params: Mapping[str, Any]) -> RoBiRankMF:
+    """A learner of who clicked what with its parameters, or `ConfigError` that says which there are.
+
+    >>> build_recommender("bpr", {"d": 8}).loss
+    'bpr'
+    """
+    if name not in RECOMMENDERS:
+        choice = ", ".join(sorted(RECOMMENDERS))
+        raise ConfigError(f"there is no learner {name!r} of interactions; choose one of: {choice}")
+    refuse_unknown(name, params, parameters(RoBiRankMF))
+    return RoBiRankMF(**{"loss": RECOMMENDERS[name], **params})

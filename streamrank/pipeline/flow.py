@@ -29,6 +29,7 @@ from ..preferences.judge import Judge
 from ..preferences.shown import items_of
 from ..state.base import DeadLetter
 from .model import Model, Trials
+from .recommender import Recommender
 
 KINDS = {
     "ranking": "rankings",
@@ -61,6 +62,7 @@ class Flow:
         self.contests = Contests(model.name for model in settings.models)
         self.features = FeatureSpace(settings.features)
         self.models = [Model(model) for model in settings.models]
+        self.recommenders = [Recommender(recommender) for recommender in settings.recommenders]
         self.counts: Counter[str] = (
             Counter()
         )  # events, by kind where accepted, by fate where not; judged lists
@@ -74,6 +76,7 @@ class Flow:
         self._at = -1  # the offset of the record in hand
         self._builder = BatchBuilder()
         self._trials = Trials()
+        self._clicks: list[tuple[str, str, float]] = []  # user, item, grade: for the recommenders
         # each lets an event of its kind do what it does; False: it came too late to do it
         self._take: dict[type, Callable[[Any], bool]] = {
             Ranking: self._take_ranking,
@@ -97,7 +100,7 @@ class Flow:
             else:
                 self._enter(event)
         self.offset, self.last_value = record.offset + 1, record.value  # is stored by the next commit
-        if len(self._builder) >= MICRO_BATCH:
+        if len(self._builder) >= MICRO_BATCH or len(self._clicks) >= MICRO_BATCH:
             self.learn()
 
     def skip(self, offset: int) -> None:
@@ -106,7 +109,7 @@ class Flow:
         self.offset, self.last_value = offset + 1, b""
 
     def learn(self) -> None:
-        """Each model scores what was judged, then learns it."""
+        """Each model scores what was judged, then learns it; each recommender what was clicked."""
         if len(self._builder):
             batch, trials = self._builder.build(), self._trials
             self._builder, self._trials = BatchBuilder(), Trials()
@@ -115,6 +118,12 @@ class Flow:
             self.counts["learnt"] += batch.n_lists
             for model in self.models:
                 model.learn(batch, trials)
+        if self._clicks:
+            users, items, weights = (list(column) for column in zip(*self._clicks, strict=True))
+            self._clicks = []
+            for recommender in self.recommenders:
+                recommender.learn(users, items, weights, self.counts["clicks"])
+            self.counts["clicks"] += len(users)
 
     @property
     def accepted(self) -> int:
@@ -178,7 +187,12 @@ class Flow:
             return False
         self.clock.observe(event.time_ms)
         self.seen.expire(self.clock.watermark)
-        return self.join.click(event, self.clock.now)
+        user = self.join.user_of(event) if self.recommenders else ""
+        if not self.join.click(event, self.clock.now):
+            return False
+        if user:
+            self._clicks.append((user, event.item, self.join.grade(event)))
+        return True
 
     def _take_item(self, event: ItemMetadata) -> bool:
         # dated ahead of the clock, it would keep every later description of the item out

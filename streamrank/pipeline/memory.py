@@ -17,11 +17,13 @@ import numpy as np
 from ..errors import ConfigError, SourceError
 from ..events.types import Record
 from ..learners.base import Ranker
+from ..learners.latent import RoBiRankMF
 from ..metrics.history import History
 from ..state import blocks
 from ..state.values import StateValue, decode, encode
 from .flow import Flow
-from .model import METRICS
+from .model import Model
+from .recommender import Recommender
 
 
 def all_entries(flow: Flow) -> dict[str, bytes]:
@@ -38,12 +40,12 @@ def changes(flow: Flow) -> dict[str, bytes | None]:
     for prefix, part in _parts(flow).items():
         entries |= {prefix + key: value for key, value in part.dirty().items()}
     encoded = {key: None if value is None else encode(value) for key, value in entries.items()}
-    for model in flow.models:
+    for model in _learners(flow):
         encoded |= learner_changes(model.name, model.learner)
     return encoded
 
 
-def learner_changes(model: str, learner: Ranker) -> dict[str, bytes | None]:
+def learner_changes(model: str, learner: Ranker | RoBiRankMF) -> dict[str, bytes | None]:
     """The entries of one model's learner that changed since the last call, encoded; None for what is gone."""
     changed = learner.dirty()
     state = learner.entries(changed)
@@ -56,7 +58,7 @@ def learner_changes(model: str, learner: Ranker) -> dict[str, bytes | None]:
 def model_entries(flow: Flow) -> dict[str, bytes]:
     """Every entry of what the learners learnt, encoded."""
     entries: dict[str, StateValue] = {}
-    for model in flow.models:
+    for model in _learners(flow):
         for key, value in model.learner.to_state().items():
             entries |= _learnt(f"model/{model.name}/", key, value, None)
     return {key: encode(value) for key, value in entries.items() if value is not None}
@@ -76,14 +78,14 @@ def restore(flow: Flow, entries: Mapping[str, bytes], offset: int) -> None:
         part.from_state(
             {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
         )
-    for model in flow.models:
+    for model in _learners(flow):
         restore_learner(model.name, model.learner, state)
         if f"quality/{model.name}" in state:
             quality = cast(dict[str, Any], state[f"quality/{model.name}"])
-            model.history = History.from_state(METRICS, quality)
+            model.history = History.from_state(model.history.names, quality)
 
 
-def restore_learner(model: str, learner: Ranker, state: Mapping[str, Any]) -> None:
+def restore_learner(model: str, learner: Ranker | RoBiRankMF, state: Mapping[str, Any]) -> None:
     """Bring a new learner to the state of a model, if there is one among these decoded entries."""
     prefix = f"model/{model}/"
     learnt = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
@@ -96,7 +98,8 @@ def check_config(flow: Flow, entries: Mapping[str, bytes]) -> None:
     """Refuse to go on under settings other than those the state was learnt with."""
     if "config" not in entries:
         return
-    stored, mine = decode(entries["config"]), flow.settings.learning()
+    stored, mine = cast(dict[str, Any], decode(entries["config"])), flow.settings.learning()
+    stored = {"recommenders": [], **stored}  # of a store that was made before there were any
     different = [
         f"{'.'.join(filter(None, (section, name)))}: "
         f"{_get(stored, section, name)!r} -> {_get(mine, section, name)!r}"
@@ -152,8 +155,12 @@ def _small(flow: Flow) -> dict[str, StateValue]:
         "last": flow.last if flow.last_value is None else hash_of(flow.last_value),
         "counts": dict(flow.counts),
         "clock": dict(flow.clock.to_state()),
-        **{f"quality/{model.name}": dict(model.history.to_state()) for model in flow.models},
+        **{f"quality/{model.name}": dict(model.history.to_state()) for model in _learners(flow)},
     }
+
+
+def _learners(flow: Flow) -> list[Model | Recommender]:
+    return [*flow.models, *flow.recommenders]
 
 
 def _parts(flow: Flow) -> dict[str, Any]:

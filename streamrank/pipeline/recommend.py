@@ -9,12 +9,10 @@ import numpy.typing as npt
 
 from ..errors import ConfigError
 from ..features.batch import Floats, Ints
-from ..learners.latent import RoBiRankMF
-from ..learners.registry import parameters, refuse_unknown
+from ..learners.registry import build_recommender
 from ..sources.ratings import Interactions
+from .recommender import CUT, hits
 
-CUT = 10
-LEARNERS = ("robirank-mf", "bpr", "popularity")
 Mask = npt.NDArray[np.bool_]
 
 
@@ -70,7 +68,7 @@ def evaluate_interactions(
         counts = np.bincount(items, minlength=len(data.items)).astype(np.float64)
         U, V = np.ones((len(data.users), 1)), counts[:, None]
     else:
-        model = _model(learner, params, seed)
+        model = build_recommender(learner, {"seed": seed, **params})
         if in_order := how.startswith("time"):
             model.learn_batch(users[order], items[order])
         model.fit(users, items, passes=passes - in_order)
@@ -133,9 +131,8 @@ def rank_as_they_come(
     if learner == "popularity":
         ranked = popularity_ranks(users, items)
     else:
-        ranked = _model(learner, params, seed).prequential(users, items)
-    hit = (ranked >= 0) & (ranked < CUT)
-    gain = np.where(hit, 1.0 / np.log2(np.maximum(ranked, 0) + 2.0), 0.0)
+        ranked = build_recommender(learner, {"seed": seed, **params}).prequential(users, items)
+    hit, gain = hits(ranked)
     seconds = time.perf_counter() - began
     return {
         "learner": learner,
@@ -164,13 +161,6 @@ def popularity_ranks(users: Any, items: Any) -> Ints:
         mine.append(item)
         counts[item] += 1
     return ranked
-
-
-def _model(learner: str, params: Mapping[str, Any], seed: int) -> RoBiRankMF:
-    if learner not in ("robirank-mf", "bpr"):
-        raise ConfigError(f"there is no learner {learner!r} of interactions; one of: {', '.join(LEARNERS)}")
-    refuse_unknown(learner, params, parameters(RoBiRankMF))
-    return RoBiRankMF(**{"seed": seed, "loss": "bpr" if learner == "bpr" else "robirank", **params})
 
 
 def _grouped(users: Any, items: Any, n_users: int) -> tuple[Ints, Ints]:

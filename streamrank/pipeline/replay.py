@@ -89,6 +89,8 @@ def summary(flow: Flow, store: Store) -> dict[str, Any]:
         "models": {
             model.name: {**model.history.totals(), "refused": model.learner.refused} for model in flow.models
         },
+        "clicks": counts["clicks"],
+        "recommenders": {one.name: one.history.totals() for one in flow.recommenders},
         "offset": flow.offset,
         "digest": digest(store),
     }

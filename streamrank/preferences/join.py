@@ -94,9 +94,22 @@ class Join:
             self._close(next(iter(self._open.values())))
         return shown
 
+    def grade(self, event: Interaction) -> float:
+        """What an interaction of its type weighs."""
+        return self.grades.get(event.type, 1.0)
+
+    def user_of(self, event: Interaction) -> str:
+        """Who acted: the user it names, or its ranking does; else "session S"; else nobody, empty."""
+        if event.user:
+            return event.user
+        shown = self._find(event)
+        names = [*(shown.visitors if shown else []), *_visitors(event)]
+        users = [name.removeprefix("user ") for name in names if name.startswith("user ")]
+        return next(iter([*users, *names]), "")
+
     def click(self, event: Interaction, now: int) -> bool:
         """Count a click; False when it comes too late for its ranking."""
-        grade = self.grades.get(event.type, 1.0)
+        grade = self.grade(event)
         shown = self._find(event)
         if shown is None:
             if event.ranking:

@@ -119,4 +119,6 @@ def _merged(settings: Settings, flows: list[Flow]) -> Flow:
         merged.judge.merge(flow.judge)
         for mine, theirs in zip(merged.models, flow.models, strict=True):
             mine.learner.merge(theirs.learner, columns)
+        for one, other in zip(merged.recommenders, flow.recommenders, strict=True):
+            one.learner.merge(other.learner)
     return merged

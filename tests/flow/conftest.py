@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from streamrank.config import ModelSettings, Settings
+from streamrank.config import ModelSettings, RecommenderSettings, Settings
 from streamrank.simulation import Settings as SimulationSettings
 from streamrank.simulation import Simulator
 
@@ -24,4 +24,8 @@ def settings():
             name="remembering", learner="ksong", params={"k": 3, "max_queries": 12, "max_items": 9}
         ),
     ]
-    return msgspec.structs.replace(Settings(), models=models, commit_ms=10**9)
+    recommenders = [
+        RecommenderSettings(name="latent", params={"d": 4, "negatives": 4}),
+        RecommenderSettings(name="small", learner="bpr", params={"d": 2, "max_users": 16, "max_items": 24}),
+    ]
+    return msgspec.structs.replace(Settings(), models=models, recommenders=recommenders, commit_ms=10**9)

@@ -73,7 +73,7 @@ def test_parquet_is_read_as_text_is(ratings, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--learner", "egdm"], "robirank-mf, bpr, popularity"),
+        (["--learner", "egdm"], "bpr, robirank-mf"),
         (["--learner", "bpr", "--set", "rat=1"], "no parameter 'rat'"),
         (["--learner", "bpr", "--split", "time"], "time:0.8"),
         (["--learner", "bpr", "--split", "prequential", "--passes", "2"], "--passes"),

@@ -101,6 +101,7 @@ OTHER = {
     "STREAMRANK_SNAPSHOTS_EVERY_SECONDS": "35",
     "STREAMRANK_SNAPSHOTS_FOLDER": "kept",
     "STREAMRANK_SNAPSHOTS_KEEP": "36",
+    "STREAMRANK_RECOMMENDERS": '[{"name": "r", "learner": "bpr"}]',
     "STREAMRANK_MODELS": '[{"name": "b", "learner": "ranknet"}]',
 }
 
