@@ -138,25 +138,32 @@ class KeyedMemory:
         return self.entries(f"u/{query}" for query in self._slots)
 
     def from_state(self, state: Mapping[str, Any]) -> None:
-        """Take up what `to_state` gave."""
+        """Take up what `to_state` gave; of more than there is room for by now, what was used last."""
         self._begin()
-        names = sorted((state[name][0], name) for name in state if name.startswith("u/"))
-        for used, name in names:
-            self._put(name.removeprefix("u/"), *state[name][1:])
-            self._used[name.removeprefix("u/")] = self._tick = used
-        self._touched.clear()
+        names = sorted((state[name][0], name.removeprefix("u/")) for name in state if name.startswith("u/"))
+        kept = names[max(0, len(names) - self.max_queries) :]
+        self._put({query: state[f"u/{query}"][1:] for _, query in kept})
+        self._used = {query: used for used, query in kept}
+        self._tick = kept[-1][0] if kept else 0
+        large = {query for _, query in kept if len(state[f"u/{query}"][2]) > self.max_items}
+        self._touched = {query for _, query in names if query not in self._slots} | large
 
-    def _put(self, query: str, numbers: Any, items: Any, u: Any) -> None:
-        slot, _ = self._slot(query)
-        visit = _visit(1, len(items))
-        visit.slot[0], visit.fresh[0] = slot, True
-        self._make_room(len(items))
-        lists = np.array([0, len(items)])
-        keys = np.asarray(items, dtype=np.int64)[::-1].copy()  # the newest last: it is first in its chain
-        self._free = find(lists, keys, self.chains, self._free, max(self.max_items, len(items)), visit)
-        self._used_entries += len(items)
-        self.chains.u[visit.entry] = np.asarray(u)[::-1]
-        self.chains.query[slot] = numbers
+    def _put(self, known: Mapping[str, Any]) -> None:
+        """Let these queries be used, in this order, with exactly these numbers, items and u."""
+        queries = [
+            (numbers, items[: self.max_items], u[: self.max_items]) for numbers, items, u in known.values()
+        ]
+        lists = np.concatenate([[0], np.cumsum([len(items) for _, items, _ in queries])]).astype(np.int64)
+        visit = _visit(len(queries), int(lists[-1]))
+        visit.slot[:] = [self._slot(query)[0] for query in known]
+        visit.fresh[:] = True
+        self._make_room(int(lists[-1]))
+        # the newest last: it is first in its chain
+        keys, u = (_joined([row[k][::-1] for row in queries]) for k in (1, 2))
+        self._free = find(lists, keys.astype(np.int64), self.chains, self._free, self.max_items, visit)
+        self._used_entries += len(keys)
+        self.chains.u[visit.entry] = u
+        self.chains.query[visit.slot] = np.reshape([numbers for numbers, _, _ in queries], (-1, 3))
 
     def dirty(self) -> list[str]:
         """Names of the entries that changed since the last call."""
@@ -172,6 +179,10 @@ class KeyedMemory:
                 mine = self.of(query)
                 extra = ~np.isin(items, mine["items"])
                 numbers = self.chains.query[self._slots[query]].copy()
-                items = np.concatenate([mine["items"], items[extra]])[: self.max_items]
-                u = np.concatenate([mine["u"], u[extra]])[: self.max_items]
-            self._put(query, numbers, items, u)
+                items = np.concatenate([mine["items"], items[extra]])
+                u = np.concatenate([mine["u"], u[extra]])
+            self._put({query: (numbers, items, u)})
+
+
+def _joined(parts: list[Any]) -> Any:
+    return np.concatenate(parts) if parts else np.zeros(0)

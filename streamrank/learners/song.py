@@ -98,8 +98,9 @@ class SONG(LinearRanker):
 
     def entries(self, names: Iterable[str]) -> StateEntries:
         """These entries of `to_state`; queries that did not change are not even looked at."""
-        names = list(names)
-        return {**self._keyed.entries(names), **{k: v for k, v in super().to_state().items() if k in names}}
+        wanted = set(names)
+        rest = {name: value for name, value in super().to_state().items() if name in wanted}
+        return {**rest, **self._keyed.entries(wanted)}
 
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave."""

@@ -80,6 +80,23 @@ def test_ids_given_and_batches_cut_give_the_same_bits_after_a_restart():
     assert frozen(straight.to_state()) == frozen(moved.to_state())
 
 
+def test_limits_that_were_lowered_are_reached_and_the_store_is_told():
+    ranker = SONG()
+    teach(ranker, lists(80, 9))
+    state, last = ranker.to_state(), [query for query, *_ in lists(80, 9)]
+    small = SONG(max_queries=3, max_items=5)
+    small.from_state(state)
+    kept = {f"u/{query}" for query in list(dict.fromkeys(reversed(last)))[:3]}
+    now = {name: entry for name, entry in small.to_state().items() if name.startswith("u/")}
+    assert set(now) == kept
+    for name, (_, _, items, u) in now.items():
+        np.testing.assert_array_equal(items, state[name][2][:5])
+        np.testing.assert_array_equal(u, state[name][3][:5])
+    names = small.dirty()
+    assert {name for name in names if name.startswith("u/")} == {f"u/q{k}" for k in range(9)}
+    assert {name for name in small.entries(names) if name.startswith("u/")} == kept
+
+
 def test_a_commit_names_only_the_queries_that_were_used():
     ranker = SONG()
     teach(ranker, lists(200, 50))
