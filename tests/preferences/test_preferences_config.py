@@ -102,6 +102,18 @@ OTHER = {
     "STREAMRANK_SNAPSHOTS_FOLDER": "kept",
     "STREAMRANK_SNAPSHOTS_KEEP": "36",
     "STREAMRANK_RECOMMENDERS": '[{"name": "r", "learner": "bpr"}]',
+    "STREAMRANK_ARCHIVE_FOLDER": "archive",
+    "STREAMRANK_ARCHIVE_KEEP_DAYS": "37",
+    "STREAMRANK_ARCHIVE_KEEP_MB": "38",
+    "STREAMRANK_KAFKA_CLIENT": "confluent",
+    "STREAMRANK_RECONCILE_EVERY_EVENTS": "39",
+    "STREAMRANK_RECONCILE_EVERY_SECONDS": "40",
+    "STREAMRANK_RECONCILE_FOLDER": "reconcile",
+    "STREAMRANK_RECONCILE_MEMORY_MB": "640",
+    "STREAMRANK_RECONCILE_ROLLBACK": "0.25",
+    "STREAMRANK_SERVE_CHALLENGER": "default",
+    "STREAMRANK_SERVE_EXPLORE": "false",
+    "STREAMRANK_SERVE_FEEDBACK": "kafka",
     "STREAMRANK_MODELS": '[{"name": "b", "learner": "ranknet"}]',
 }
 
@@ -139,10 +151,16 @@ def test_the_list_of_other_values_leaves_no_variable_out():
     assert set(variables()) == set(OTHER)
 
 
+# what a setting is refused without
+ARCHIVE = {"STREAMRANK_ARCHIVE_FOLDER": "archive"}
+NEEDS = {"STREAMRANK_RECONCILE_EVERY_EVENTS": ARCHIVE, "STREAMRANK_RECONCILE_EVERY_SECONDS": ARCHIVE}
+
+
 @pytest.mark.parametrize("variable", OTHER)
 def test_every_variable_changes_its_setting_and_no_other(variable):
-    changed = msgspec.to_builtins(load_settings(None, {variable: OTHER[variable]}))
-    expected = msgspec.to_builtins(Settings())
+    beside = NEEDS.get(variable, {})
+    changed = msgspec.to_builtins(load_settings(None, {variable: OTHER[variable], **beside}))
+    expected = msgspec.to_builtins(load_settings(None, beside))
     *sections, last = variables()[variable]
     inner, original = changed, expected
     for section in sections:
