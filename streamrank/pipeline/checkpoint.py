@@ -1,5 +1,6 @@
 """When and in what order a flow's changes are stored."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -68,10 +69,16 @@ class Checkpoint:
         """Commit if enough events or time have passed."""
         flow = self.flow
         enough = flow.counts["events"] - self._events >= flow.settings.commit_every
-        if not enough and (flow.offset == self._start or self._now() - self._time < self._seconds):
+        if not enough and self.due_s() > 0:
             return False
         self.commit()
         return True
+
+    def due_s(self) -> float:
+        """Seconds until what was taken is to be committed; infinite when nothing was."""
+        if self.flow.offset == self._start:
+            return math.inf
+        return max(self._seconds - (self._now() - self._time), 0.0)
 
     def commit(self, *, settled: Sequence[tuple[int, int]] = ()) -> None:
         """Store all changes since the last commit, at once."""

@@ -16,6 +16,7 @@ again: the store is the truth. Meanwhile its partition is paused and the others 
 """
 
 import logging
+import math
 import os
 import socket
 import time
@@ -107,8 +108,9 @@ class Worker:
         return sum(max(self.topic.bounds(p).end - shard.flow.offset, 0) for p, shard in self.shards.items())
 
     def _poll(self) -> Mapping[int, Sequence[Message]]:
+        due = min((1000 * shard.checkpoint.due_s() for shard in self.shards.values()), default=POLL_MS)
         try:
-            return self.topic.poll(POLL_MS)
+            return self.topic.poll(math.ceil(min(due, POLL_MS)))  # no longer than a commit may wait
         except SourceDown as error:  # whatever it had in hand comes again
             log.warning("%s", error)
             for partition in list(self.shards):

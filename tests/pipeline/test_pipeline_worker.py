@@ -24,7 +24,7 @@ class Broker:
 
     def __init__(self, away=()):
         self.away, self.calls = set(away), dict.fromkeys(("poll", "bounds", "shown"), 0)
-        self.paused = set(PARTITIONS)
+        self.paused, self.waits = set(PARTITIONS), []
         self.at = dict.fromkeys(PARTITIONS, 0)
         self.noted = [("assigned", list(PARTITIONS))]
 
@@ -40,7 +40,8 @@ class Broker:
     def assigned(self):
         return set(PARTITIONS)
 
-    def poll(self, _):
+    def poll(self, timeout_ms):
+        self.waits.append(timeout_ms)
         self.call("poll")
         found = {}
         for partition in set(PARTITIONS) - self.paused:
@@ -77,7 +78,7 @@ def learn(**options):
     with open_store("memory://") as store:
         worker = Worker(settings, store, Broker(**options), group="g")
         worker.run(lambda: False, until_idle_s=0.0)
-        return shard_digests(store), worker.counts
+        return shard_digests(store), worker.counts, worker.topic.waits
 
 
 @pytest.fixture(autouse=True)
@@ -97,8 +98,8 @@ def soon(monkeypatch):
     ids=str,
 )
 def test_it_waits_and_ends_as_if_the_broker_had_always_been_there(away):
-    undisturbed, _ = learn()
-    digests, counts = learn(away=away)
+    undisturbed, *_ = learn()
+    digests, counts, _ = learn(away=away)
     assert digests == undisturbed
     assert {offset for _, offset in digests.values()} == {len(VALUES) // 2}
     assert (counts["reopened"] > 0) == any(call == "poll" and n > 1 for call, n in away)
@@ -107,3 +108,9 @@ def test_it_waits_and_ends_as_if_the_broker_had_always_been_there(away):
 def test_it_gives_up_in_the_end():
     with pytest.raises(SourceDown, match="nobody"):
         learn(away=[("bounds", n) for n in range(1, 1000)], base={"kafka": {"give_up_ms": 20}})
+
+
+def test_it_waits_for_records_no_longer_than_a_commit_may_wait():
+    *_, waits = learn(base={"commit_ms": 70, "commit_every": 10_000})
+    assert waits[0] == workers.POLL_MS
+    assert all(wait <= 70 for wait in waits[2:5])
