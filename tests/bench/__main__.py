@@ -3,7 +3,7 @@
 import platform
 import sys
 
-from . import blocks, egdm, keyed, lists, paper, quality, redis, replay, solvers, warmstart
+from . import blocks, egdm, kafka, keyed, lists, paper, quality, redis, replay, solvers, warmstart
 
 BENCHES = {
     "egdm": egdm,
@@ -13,6 +13,7 @@ BENCHES = {
     "warmstart": warmstart,
     "paper": paper,
     "redis": redis,
+    "kafka": kafka,
     "lists": lists,
     "keyed": keyed,
     "quality": quality,
