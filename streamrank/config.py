@@ -350,7 +350,3 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"models and recommenders need names, each its own; got {names}")
     if any(not name or "/" in name for name in names):
         raise ConfigError(f"a model's name is not empty and holds no '/'; got {names}")
-    if settings.serve.challenger and settings.serve.challenger not in names:
-        raise ConfigError(
-            f"serve.challenger is {settings.serve.challenger!r}: no model of the config; there are {names}"
-        )

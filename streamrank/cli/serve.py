@@ -22,7 +22,7 @@ def serve(arguments: argparse.Namespace) -> int:
         shards = store.shards()
         shard = SHARD if SHARD in shards or not shards else shards[0]
         settings = settings_of(store, shard, arguments.config)
-    options = {name: getattr(arguments, name) for name in ("host", "port", "token")}
+    options = {name: getattr(arguments, name) for name in ("host", "port", "token", "challenger")}
     section = msgspec.structs.replace(
         settings.serve, **{name: value for name, value in options.items() if value is not None}
     )

@@ -1,9 +1,20 @@
 """Champion and challenger: who is who, and what the clicks on lists they share say so far."""
 
+from ..config import Settings
+from ..errors import ConfigError
 from ..metrics.intervals import wilson
 from ..preferences.contest import Credit
 from .answers import Comparison
 from .shards import Served
+
+
+def check_challenger(settings: Settings) -> None:
+    """Refuse one that there is not, before anybody is served."""
+    named, names = settings.serve.challenger, [model.name for model in settings.models]
+    if named and named not in names:
+        raise ConfigError(
+            f"serve.challenger is {named!r}: there is no such model; there are: {', '.join(names)}"
+        )
 
 
 def challenger_of(served: Served, named: str) -> str:

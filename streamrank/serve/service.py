@@ -19,7 +19,7 @@ from ..state.snapshot import write_snapshot
 from ..state.values import decode
 from .answers import Answer, Comparison, Receipt, Rejected
 from .bodies import parts
-from .comparison import comparison
+from .comparison import check_challenger, comparison
 from .embedded import Embedded, log_folder
 from .feed import Feed
 from .kafka import TopicFeed
@@ -35,6 +35,7 @@ class Service:
     """A store, its live models, where feedback goes, and what learns from it."""
 
     def __init__(self, settings: Settings) -> None:
+        check_challenger(settings)
         self.settings = settings
         serve = settings.serve
         self.requests = Decoder(max_bytes=serve.max_bytes, max_items=settings.events.max_items)

@@ -12,8 +12,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from streamrank import Client
+from streamrank.cli import main
 from streamrank.config import JudgeSettings, ModelSettings, ServeSettings, Settings
-from streamrank.errors import ConfigError
 from streamrank.events.types import Field, Item, Ranking, Record
 from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.flow import Flow
@@ -223,9 +223,18 @@ def test_over_http_the_credits_are_read_as_json_and_by_prometheus(tmp_path):
         assert {one["team"] for one in answer["items"]} == {"old", "new"}
 
 
-def test_a_challenger_that_is_no_model_is_refused_at_the_start(tmp_path, monkeypatch):
-    from streamrank.config import load_settings
-
-    monkeypatch.setenv("STREAMRANK_SERVE_CHALLENGER", "nobody")
-    with pytest.raises(ConfigError, match="no model of the config"):
-        load_settings()
+def test_a_challenger_that_is_no_model_is_refused_before_anybody_is_served(tmp_path, monkeypatch, capsys):
+    url = f"sqlite:///{tmp_path}/s.db"
+    assert main(["serve", "--store", url, "--port", "0", "--challenger", "nobody"]) == 2
+    assert "'nobody': there is no such model; there are: default" in capsys.readouterr().err
+    # by the environment it is a model of the store, which a command that opens it does not know at once
+    with open_store(url) as store:
+        checkpoint = Checkpoint(store, Flow(SETTINGS))
+        checkpoint.flow.step(Record(0, json.dumps(click(1, 0, "a")).encode()))
+        checkpoint.commit()
+    monkeypatch.setenv("STREAMRANK_SERVE_CHALLENGER", "new")
+    assert main(["promote", "--store", url]) == 1
+    assert "of 0 decided rankings new won none" in capsys.readouterr().err
+    monkeypatch.setenv("STREAMRANK_SERVE_HOST", "0.0.0.0")  # goes no further than that
+    assert main(["serve", "--store", url]) == 2
+    assert "Give a token" in capsys.readouterr().err

@@ -28,4 +28,10 @@ def add(commands: Any) -> None:
     parser.add_argument("--topic", type=filled, help="with --kafka: which topic")
     parser.add_argument("--host", type=filled, help="address to listen on (default: 127.0.0.1, this machine)")
     parser.add_argument("--port", type=whole(0), help="(default: 8000; 0: a free one, which is printed)")
+    parser.add_argument(
+        "--challenger",
+        type=filled,
+        metavar="MODEL",
+        help="shares the lists of the first model, the champion; clicks decide (setting serve.challenger)",
+    )
     parser.add_argument("--token", type=filled, help="asked for as `Authorization: Bearer …`")
