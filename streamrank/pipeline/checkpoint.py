@@ -41,11 +41,12 @@ class Checkpoint:
         generation: int = 0,
         owner: str = "",
         post: Callable[[Sequence[DeadLetter]], None] | None = None,
+        check: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store, self.flow, self.shard = store, flow, shard
         self._now = now
-        self._post = post
+        self._post, self._check = post, check
         self.seconds = 0.0  # spent committing
         self._seconds = flow.settings.commit_ms / 1000
         entries, _ = store.read(shard)
@@ -86,6 +87,7 @@ class Checkpoint:
         idle = flow.offset == self._start and flow.counts["events"] == self._events
         if idle and not settled and not self._adopted:
             return
+        self._check()
         flow.learn()  # (4)
         began = self._now()
         writes = changes(flow)  # (5)

@@ -2,8 +2,6 @@
 
 import logging
 
-from river.drift import ADWIN
-
 from ..config import Settings
 from ..features.batch import Floats
 from ..state.base import Store
@@ -38,6 +36,8 @@ class Watch:
     """
 
     def __init__(self, amount: float) -> None:
+        from river.drift import ADWIN  # loads scikit-learn where it is: a second of every worker's start
+
         self.amount = amount
         self.swap = ""  # the one that is watched
         self.before = self.after = float("nan")

@@ -27,6 +27,8 @@ class Partitions(Protocol):
 
     def bounds(self, partition: int) -> Any: ...
 
+    def identity(self) -> str: ...
+
     def offset_at(self, partition: int, time_ms: int) -> int: ...
 
 
@@ -62,10 +64,13 @@ class Shard:
     ) -> None:
         self.topic, self.partition, self.name = topic, partition, shard_name(topic.name, partition)
 
+        self._identity = topic.identity()
+
         def opened() -> Checkpoint:
             return Checkpoint(
-                store, Flow(settings), shard=self.name, generation=generation, owner=owner, post=post
-            )
+                store, Flow(settings), shard=self.name, generation=generation, owner=owner, post=post,
+                check=self._check_topic,
+            )  # fmt: skip
 
         self.checkpoint, kafka, bounds = opened(), settings.kafka, topic.bounds(partition)
         if known and self._is_fresh() and self._is_restored(store, settings, known, bounds.start):
@@ -111,6 +116,15 @@ class Shard:
                 f"made anew. To learn it from its beginning: {self._reset()}"
             )
         return messages[1:]
+
+    def _check_topic(self) -> None:
+        """Before a commit: what was read since the shard was opened is of one topic."""
+        now = self.topic.identity()
+        if now and self._identity and now != self._identity:
+            raise SourceError(
+                f"{self.name}: the topic was made anew while it was read. Nothing of the new one is stored. "
+                f"To learn it from its beginning: {self._reset()}"
+            )
 
     def _is_fresh(self) -> bool:
         flow = self.checkpoint.flow

@@ -241,7 +241,7 @@ class Worker:
             self._show({partition: shard.flow.offset})
         except StateLost:
             raise
-        except StoreError as error:  # what was not committed is learnt again by the next owner
+        except (StoreError, SourceDown) as error:  # what was not committed is learnt again by the next owner
             log.warning("%s: let go without a last commit: %s", shard.name, error)
         self.at("6b")
 

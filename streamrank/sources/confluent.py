@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -54,6 +54,9 @@ class Topic:
             "allow.auto.create.topics": False,
         } | settings.options
         self._max = int(options.pop("max.poll.records", MAX_MESSAGES))
+        self._shared = {"bootstrap.servers": settings.servers, **shared(settings)}
+        self._admin: AdminClient | None = None
+        self._identity: str | None = None  # as of the last poll
         self._noted: list[tuple[str, list[int]]] = []
         self._next: dict[int, int] = {}  # of those that are delivered
         self._closed = False
@@ -135,6 +138,11 @@ class Topic:
             raise SourceDown(f"Kafka at {self.servers}, topic {self.name}: no answer")
         return Bounds(*found)
 
+    def identity(self) -> str:
+        if self._identity is None:
+            self._identity = self._asked_identity()
+        return self._identity
+
     def offset_at(self, partition: int, time_ms: int) -> int:
         place = TopicPartition(self.name, partition, time_ms)
         found = self._asking(lambda: self._consumer.offsets_for_times([place], topics.ASK_MS / 1000))
@@ -185,7 +193,21 @@ class Topic:
             self._consumer.poll(0)  # nothing is assigned yet that could be lost: it is heard why
             raise self._error(error) from error
 
+    def _asked_identity(self) -> str:
+        if self._admin is None:
+            self._admin = AdminClient(self._shared | self._heard.options)
+        try:
+            asked = self._admin.describe_topics(TopicCollection([self.name]))[self.name]
+            return str(asked.result(topics.ASK_MS / 1000).topic_id)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:  # and another is not there yet
+                return ""
+            raise self._error(error) from error
+        except TimeoutError:
+            raise SourceDown(f"Kafka at {self.servers}, topic {self.name}: no answer") from None
+
     def _taken(self, timeout_ms: int) -> list[Any]:
+        self._identity = None
         first = self._asking(lambda: self._consumer.poll(timeout_ms / 1000))
         if first is None:
             return []
@@ -234,8 +256,7 @@ class Outbox:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._servers = settings.servers
-        self._options: dict[str, Any] = {k: v for k, v in settings.options.items() if k.startswith(SHARED)}
-        self._options["bootstrap.servers"] = settings.servers
+        self._options = {"bootstrap.servers": settings.servers, **shared(settings)}
         sending = {"linger.ms": 20, "message.timeout.ms": topics.ASK_MS, "enable.idempotence": True}
         self._refused: KafkaError | None = None
         self._heard = Heard()
@@ -294,6 +315,11 @@ class Outbox:
         if self._refused is not None:
             error, self._refused = self._refused, None
             raise self._heard.refusal(self._servers, KafkaException(error))
+
+
+def shared(settings: KafkaSettings) -> dict[str, Any]:
+    """The options that are not a consumer's alone."""
+    return {name: value for name, value in settings.options.items() if name.startswith(SHARED)}
 
 
 class Heard:

@@ -39,6 +39,9 @@ class Topic:
             "allow_auto_create_topics": False,
             "bootstrap_timeout_ms": topics.ASK_MS,
         } | settings.options
+        self._shared = shared(settings)
+        self._admin: Any = None
+        self._identity: str | None = None  # as of the last poll
         self._noted: list[tuple[str, list[int]]] = []
         self._consumer: Any = connected(
             f"{self.servers}, topic {self.name}",
@@ -76,6 +79,7 @@ class Topic:
         return max(int(self._consumer.group_metadata().generation_id), 0)
 
     def poll(self, timeout_ms: int) -> dict[int, list[Any]]:
+        self._identity = None
         try:
             found = self._asking(lambda: self._consumer.poll(timeout_ms=timeout_ms))
         except SourceError as error:
@@ -106,6 +110,15 @@ class Topic:
         last = self._asking(lambda: self._consumer.end_offsets([place], timeout_ms=topics.ASK_MS))
         return Bounds(first[place], last[place])
 
+    def identity(self) -> str:
+        if self._identity is None:
+            if self._admin is None:
+                options = {"request_timeout_ms": topics.ASK_MS} | self._shared
+                self._admin = connected(self.servers, lambda: KafkaAdminClient(**options))
+            [found] = self._asking(lambda: self._admin.describe_topics([self.name]))
+            self._identity = str(found["topic_id"] or "")
+        return self._identity
+
     def offset_at(self, partition: int, time_ms: int) -> int:
         place = TopicPartition(self.name, partition)
         found = self._asking(
@@ -130,12 +143,15 @@ class Topic:
         self._consumer.seek(place, start)
         while self._asking(lambda: self._consumer.position(place, timeout_ms=topics.ASK_MS)) < end:
             found = self._asking(lambda: self._consumer.poll(timeout_ms=1000)).get(place, [])
+            self._identity = None
             if found:
                 yield [message for message in found if message.offset < end]
 
     def close(self) -> None:
         if getattr(self, "_consumer", None) is not None:
             self._consumer.close(autocommit=False, timeout_ms=topics.CLOSE_MS)
+        if getattr(self, "_admin", None) is not None:
+            self._admin.close()
 
     def _keep_joining(self) -> None:
         # kafka-python 3.0.12: of a join that it began because the topic had changed, and that was not over
@@ -200,6 +216,12 @@ class Outbox:
 
     def _arrived(self, sent: Any) -> None:
         asking(self._servers, lambda: sent.get(timeout=topics.ASK_MS / 1000))
+
+
+def shared(settings: KafkaSettings) -> dict[str, Any]:
+    """The options that are not a consumer's alone."""
+    given = {"bootstrap_timeout_ms": topics.ASK_MS, "bootstrap_servers": settings.servers.split(",")}
+    return given | {name: value for name, value in settings.options.items() if name.startswith(SHARED)}
 
 
 def connected(where: str, make: Callable[[], T]) -> T:

@@ -87,6 +87,10 @@ class LiveTopic(Protocol):
         """What the partition holds now."""
         ...
 
+    def identity(self) -> str:
+        """Which topic of this name it is, as of the last poll or later; "" if that cannot be told."""
+        ...
+
     def offset_at(self, partition: int, time_ms: int) -> int:
         """The offset of the first record at or after a time; the end when there is none."""
         ...

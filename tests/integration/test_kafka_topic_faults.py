@@ -8,6 +8,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import NewPartitions, NewTopic
 
 from streamrank.errors import SourceError
+from streamrank.sources import topics
 from streamrank.sources.topics import open_topic
 from streamrank.state.digest import shard_digests
 from tests.integration.live import counts, events, learn, replayed, wait_for
@@ -44,20 +45,33 @@ def test_records_dropped_while_a_worker_reads_are_noticed(new_topic, produce, se
         learn(s, store, at=at)
 
 
-@pytest.mark.parametrize(("n", "why"), [(5, "the topic ends at 10"), (50, "not the one the store took last")])
+@pytest.fixture
+def make_anew(admin, broker):
+    """Delete a topic and make it again, with other events."""
+
+    def make(name, n):
+        admin.delete_topics([name])
+        wait_for(lambda: name not in admin.list_topics())
+        admin.create_topics([NewTopic(name, 1, 1)])
+        with closing(KafkaProducer(bootstrap_servers=broker.address)) as producer:
+            for event in events(1000, 1000 + n):
+                producer.send(name, msgspec.json.encode(event), partition=0)
+            producer.flush()
+
+    return make
+
+
+SHORTER, LONGER = (5, "the topic ends at 10"), (50, "not the one the store took last")
+
+
+@pytest.mark.parametrize(("n", "why"), [SHORTER, LONGER])
 def test_a_topic_made_anew_is_noticed_shorter_or_longer(
-    n, why, new_topic, produce, settings, store, admin, broker
+    n, why, new_topic, produce, settings, store, make_anew
 ):
     name = new_topic()
     produce(name, events(0, 20))
     learn(settings(name), store)
-    admin.delete_topics([name])
-    wait_for(lambda: name not in admin.list_topics())
-    admin.create_topics([NewTopic(name, 1, 1)])
-    with closing(KafkaProducer(bootstrap_servers=broker.address)) as producer:
-        for event in events(1000, 1000 + n):
-            producer.send(name, msgspec.json.encode(event), partition=0)
-        producer.flush()
+    make_anew(name, n)
     before = shard_digests(store)
     with pytest.raises(SourceError, match=rf"{why}.*state reset"):
         learn(settings(name), store)
@@ -65,6 +79,23 @@ def test_a_topic_made_anew_is_noticed_shorter_or_longer(
     store.reset(f"{name}[0]")
     learn(settings(name), store)
     assert shard_digests(store) == replayed(settings(name))
+
+
+@pytest.mark.parametrize("client", topics.CLIENTS)
+@pytest.mark.parametrize(("n", "why"), [SHORTER, (50, "was made anew")])
+def test_a_topic_made_anew_while_a_worker_reads_it_is_noticed(
+    n, why, client, new_topic, produce, settings, store, make_anew
+):
+    name, anew = new_topic(), []
+    produce(name, events(0, 20))
+
+    def at(here):
+        if here == "5" and store.offset(f"{name}[0]") == 40 and not anew:
+            anew.append(make_anew(name, n))
+
+    with pytest.raises(SourceError, match=rf"{why}.*state reset"):
+        learn(settings(name, client=client), store, at=at, idle=30)
+    assert store.offset(f"{name}[0]") == 40
 
 
 def test_partitions_that_are_added_are_learnt(new_topic, produce, settings, store, admin, broker):
