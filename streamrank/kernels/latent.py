@@ -266,6 +266,8 @@ def learn_clicks(
     d, L = users.shape[1] - 2, user_marks.shape[1] - RECENT
     z, f, e = np.empty(B, np.int64), np.empty(B), np.empty(B)
     T, step, drawn = np.empty(d), np.empty(d), np.empty((d, B))
+    # a copy, and marks that are read before they are set: threads must not write to one cache line
+    words = generator.copy()
     for t in range(len(rows)):
         x, y = rows[t], columns[t]
         taste_of(users, items, user_marks, x, decay, T)
@@ -282,10 +284,12 @@ def learn_clicks(
         user_marks[x, LAST] = marks[y, LAST] = numbers[t]
         user_marks[x, CLICKS] += 1
         marks[y, CLICKS] += 1
-        dirty_users[x >> BLOCK_BITS] = 1
-        dirty_items[y >> BLOCK_BITS] = 1
+        if not dirty_users[x >> BLOCK_BITS]:
+            dirty_users[x >> BLOCK_BITS] = 1
+        if not dirty_items[y >> BLOCK_BITS]:
+            dirty_items[y >> BLOCK_BITS] = 1
         n = standing[0]
-        if n > 1 and draw_items(generator, stratum, standing[1], marks, y, z):
+        if n > 1 and draw_items(words, stratum, standing[1], marks, y, z):
             if new:
                 total = 0.0
                 for k in range(B):
@@ -324,7 +328,8 @@ def learn_clicks(
                 for j in range(d):
                     items[row, j] = shrink * items[row, j] - down * T[j]
                 items[row, d] = shrink * items[row, d] - down
-                dirty_items[row >> BLOCK_BITS] = 1
+                if not dirty_items[row >> BLOCK_BITS]:
+                    dirty_items[row >> BLOCK_BITS] = 1
             for j in range(d):
                 step[j] += total * items[y, j]
             g = 1.0 + keep * (items[y, d + 1] - 1.0) + total * total * squared
@@ -357,6 +362,7 @@ def learn_clicks(
             for k in range(RECENT + L - 1, RECENT, -1):
                 user_marks[x, k] = user_marks[x, k - 1]
             user_marks[x, RECENT] = y
+    generator[0] = words[0]
 
 
 @pjit

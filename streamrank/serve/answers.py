@@ -1,5 +1,7 @@
 """What the server answers: the types that server and client share."""
 
+from typing import Annotated
+
 import msgspec
 
 
@@ -36,6 +38,14 @@ class Answer(msgspec.Struct, frozen=True):
     model: str
     model_version: str
     degraded: bool
+
+
+class RecommendRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Asks for the best of all items for a user, without those of `exclude`."""
+
+    user: str
+    count: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+    exclude: list[str] = []
 
 
 class Comparison(msgspec.Struct, frozen=True):

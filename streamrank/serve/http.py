@@ -52,6 +52,14 @@ def build_app(service: Service) -> Starlette:
             return _error(404, str(error))
         return _error(400, str(answer)) if isinstance(answer, MalformedEvent) else _json(answer)
 
+    async def recommend(request: Request) -> Response:
+        body = await _body(request, service)
+        try:
+            answer = service.recommend(request.path_params["name"], body)
+        except ConfigError as error:
+            return _error(404, str(error))
+        return _error(400, str(answer)) if isinstance(answer, MalformedEvent) else _json(answer)
+
     async def feedback(request: Request) -> Response:
         body = await _body(request, service)
         try:
@@ -123,6 +131,7 @@ def build_app(service: Service) -> Starlette:
 
     routes: list[tuple[str, Handler, str]] = [
         ("/rank/{model}", rank, "POST"),
+        ("/recommend/{name}", recommend, "POST"),
         ("/feedback", feedback, "POST"),
         ("/flush", flush, "POST"),
         ("/train/{model}", train, "POST"),

@@ -16,7 +16,7 @@ from ..events.types import Item, Ranking
 from ..features.batch import Batch, BatchBuilder
 from ..learners.base import Ranker
 from ..state import Store, open_store
-from .answers import Answer, Part, Ranked
+from .answers import Answer, Part, Ranked, RecommendRequest
 from .comparison import challenger_of
 from .interleave import draw_of, team_draft
 from .shards import Served, load
@@ -109,6 +109,26 @@ class Live:
             Ranked(ranking.items[k].id, views[t].scores[k], views[t].parts[k], teams[t], theta[place])
             for place, (k, t) in enumerate(placed)
         ]
+
+    def recommend(self, name: str, request: RecommendRequest) -> Answer:
+        """The best of all items for a user; who is new gets what is popular. `ConfigError`: no such name.
+
+        Degraded: no click was learnt yet (nothing to offer), or the store is away.
+        """
+        began = time.perf_counter()
+        served = self._served
+        names = [one.name for one in (served.settings if served else self.settings).recommenders]
+        if name not in names:
+            raise ConfigError(f"there is no recommender {name!r}; there are: {', '.join(names) or 'none'}")
+        ranked: list[Ranked] = []
+        if served is not None:
+            learner = served.recommenders[name]
+            items = [str(item) for item in learner.recommend(request.user, request.count, request.exclude)]
+            scores = learner.scores(request.user, items).tolist()
+            ranked = [Ranked(item, score) for item, score in zip(items, scores, strict=True)]
+        took = round(1000 * (time.perf_counter() - began))
+        degraded = bool(self.failure) or served is None or not served.counts["clicks"]
+        return Answer(ranked, took, name, served.version if served else "none", degraded)
 
     # -- keeping up ----------------------------------------------------------------------------------------
 

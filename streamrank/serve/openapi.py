@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 
 from ..events.types import RankRequest
-from .answers import Answer, Comparison, Receipt
+from .answers import Answer, Comparison, Receipt, RecommendRequest
 
 _REF = "#/components/schemas/{name}"
 
 
 def description() -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
-    (request, answer, receipt, versus), schemas = msgspec.json.schema_components(
-        (RankRequest, Answer, Receipt, Comparison), ref_template=_REF
+    (request, wish, answer, receipt, versus), schemas = msgspec.json.schema_components(
+        (RankRequest, RecommendRequest, Answer, Receipt, Comparison), ref_template=_REF
     )
     errors = {
         status: {"description": text, "content": {"application/json": {"schema": _ERROR}}}
@@ -34,6 +34,14 @@ def description() -> dict[str, Any]:
                     {"name": "explain", "in": "query", "schema": {"type": "boolean", "default": False}},
                 ],
                 "requestBody": _body(request),
+                "responses": {"200": _answer(answer), **errors},
+            }},
+            "/recommend/{name}": {"post": {
+                "summary": "The best of all items for a user",
+                "parameters": [
+                    {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}},
+                ],
+                "requestBody": _body(wish),
                 "responses": {"200": _answer(answer), **errors},
             }},
             "/feedback": {"post": {

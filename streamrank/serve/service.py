@@ -17,7 +17,7 @@ from ..sources.feedback import SHARD
 from ..state import open_store
 from ..state.snapshot import write_snapshot
 from ..state.values import decode
-from .answers import Answer, Comparison, Receipt, Rejected
+from .answers import Answer, Comparison, Receipt, RecommendRequest, Rejected
 from .bodies import parts
 from .comparison import check_challenger, comparison
 from .embedded import Embedded, log_folder
@@ -62,6 +62,18 @@ class Service:
             return ranking
         answer = self.live.rank(model, ranking, explain=explain)
         self.latencies.add(model, time.perf_counter() - began)
+        return answer
+
+    def recommend(self, name: str, body: bytes) -> Answer | MalformedEvent:
+        """Answer a request to recommend."""
+        began = time.perf_counter()
+        try:
+            request = msgspec.json.decode(body, type=RecommendRequest)
+        except msgspec.DecodeError as error:
+            fix = 'Send {"user": "u1", "count": 10, "exclude": ["i7"]}; user alone is needed'
+            return MalformedEvent("no-request", str(error), fix=fix)
+        answer = self.live.recommend(name, request)
+        self.latencies.add(name, time.perf_counter() - began)
         return answer
 
     def feedback(self, body: bytes) -> Receipt:

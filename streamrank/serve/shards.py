@@ -10,6 +10,7 @@ import msgspec
 from ..config import Settings
 from ..features.space import FeatureSpace
 from ..learners.base import Ranker
+from ..learners.latent import RoBiRankMF
 from ..pipeline.champion import credit_since, latest, reign_of
 from ..pipeline.flow import Flow
 from ..pipeline.memory import restore
@@ -37,6 +38,7 @@ class Served(NamedTuple):
     settings: Settings
     features: FeatureSpace
     learners: Mapping[str, Ranker]
+    recommenders: Mapping[str, RoBiRankMF]
     learnt: bool  # whether any list was
     judge: Judge  # knows how likely each rank is looked at
     champion: str
@@ -79,6 +81,7 @@ def load(store: Store, settings: Settings, before: Mapping[str, Shard]) -> Serve
         settings=settings,
         features=merged.features,
         learners={model.name: model.learner for model in merged.models},
+        recommenders={one.name: one.learner for one in merged.recommenders},
         learnt=any(flow.counts["judged"] for flow in alike),
         judge=merged.judge,
         champion=champion if champion in names else names[0],

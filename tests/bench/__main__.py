@@ -3,7 +3,7 @@
 import platform
 import sys
 
-from . import blocks, egdm, kafka, keyed, lists, paper, quality, redis, replay, solvers, warmstart
+from . import blocks, egdm, kafka, keyed, latent, lists, paper, quality, redis, replay, solvers, warmstart
 
 BENCHES = {
     "egdm": egdm,
@@ -16,6 +16,7 @@ BENCHES = {
     "kafka": kafka,
     "lists": lists,
     "keyed": keyed,
+    "latent": latent,
     "quality": quality,
 }
 

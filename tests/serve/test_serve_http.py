@@ -58,6 +58,13 @@ def request(*ids):
             "items": [{"id": i, "fields": fields} if i == "a" else {"id": i} for i in ids]}  # fmt: skip
 
 
+def test_a_recommender_that_is_not_there_is_not_found(client):
+    answer = client.post("/recommend/for-you", content=b'{"user": "u1"}')
+    assert answer.status_code == 404
+    assert "no recommender 'for-you'" in answer.json()["error"]
+    assert client.post("/recommend/for-you", content=b"[]").status_code == 400
+
+
 def test_metarank_requests_get_metarank_answers(client):
     """The payloads of its API documentation, sent without a content type as curl -d does not send JSON's."""
     answer = client.post("/rank/default?explain=true", content=json.dumps(request("a", "b"))).json()
