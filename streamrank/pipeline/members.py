@@ -38,6 +38,8 @@ class Member(NamedTuple):
 
 def noted(store: Store, shards: Sequence[str], settings: Settings, model: str) -> list[Member]:
     """Where each shard stands now, by its name."""
+    if not shards:
+        raise SourceError("the store is empty: learn something first")
     common = Vocabulary(limit=1 << 26)
     members: list[Member] = []
     for shard in sorted(shards):

@@ -13,7 +13,7 @@ import msgspec
 
 from ..config import Settings
 from ..errors import StreamrankError
-from ..pipeline.datasets import LogData
+from ..pipeline.datasets import ArchiveData, Data, LogData
 from ..pipeline.driftlog import drift_history
 from ..pipeline.reconcile import reconcile
 from ..sources.feedback import SHARD, FeedbackSource
@@ -52,10 +52,10 @@ class Training:
 
     def train(self, model: str) -> dict[str, Any]:
         """Reconcile a model; returns the report of `streamrank reconcile`. `Busy`: not now, and why."""
-        if self._folder is None:
+        if self._folder is None and not self._settings.archive.folder:
             raise Busy(
-                "feedback goes to Kafka, so this server has no log of it: run `streamrank reconcile` on "
-                "a copy of the topic"
+                "feedback goes to Kafka, so this server has no log of it: set archive.folder here and where "
+                "it is learnt, or run `streamrank reconcile --data kafka`"
             )
         if not self._one.acquire(blocking=False):
             raise Busy("a reconciliation is under way: ask again when it is done")
@@ -93,8 +93,11 @@ def main() -> None:
     os.nice(10)  # rankings and learning go first
     try:
         with open_store(settings.store, settings) as store:
-            data = LogData(FeedbackSource(told["folder"]), settings)
-            result = reconcile(store, data, settings, shards=(SHARD,), model=told["model"])
+            data: Data = LogData(FeedbackSource(told["folder"]), settings)
+            shards = [SHARD]
+            if settings.archive.folder:  # also when the oldest feedback is gone
+                data, shards = ArchiveData(settings), store.shards()
+            result = reconcile(store, data, settings, shards=shards, model=told["model"])
     except StreamrankError as error:
         result = {"error": str(error)}
     sys.stdout.buffer.write(msgspec.json.encode(result))

@@ -46,7 +46,7 @@ def test_what_is_accepted_is_in_the_topic_by_user_and_is_served_once_learnt(serv
     wait_for(lambda: client.ready() == "")
     answer = client.rank({"a": {"price": 1}, "b": {"price": 9}})
     assert (answer.degraded, httpx.get(f"{server.url}/live").json()["now"]["events"]["judged"]) == (False, 40)
-    with pytest.raises(ServerRefused, match="copy of the topic"):
+    with pytest.raises(ServerRefused, match=r"set archive\.folder"):
         client.train()
 
 

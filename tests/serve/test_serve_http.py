@@ -12,7 +12,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from streamrank.cli import main
-from streamrank.config import ServeSettings, Settings
+from streamrank.config import ArchiveSettings, ServeSettings, Settings
 from streamrank.errors import ConfigError, SourceError
 from streamrank.events.types import Record
 from streamrank.pipeline.checkpoint import Checkpoint
@@ -167,8 +167,13 @@ def test_no_body_of_any_shape_breaks_it(client, value, path):
     assert client.post(path, json=value).status_code in (200, 400)
 
 
-def test_train_reconciles_and_answers_as_metarank_does(tmp_path):
-    settings = Settings(store=f"sqlite:///{tmp_path}/s.db", serve=ServeSettings(port=0))
+@pytest.mark.parametrize("archive", ["", "archive"])
+def test_train_reconciles_and_answers_as_metarank_does(tmp_path, archive):
+    settings = Settings(
+        store=f"sqlite:///{tmp_path}/s.db",
+        serve=ServeSettings(port=0),
+        archive=ArchiveSettings(folder=str(tmp_path / archive) if archive else ""),
+    )
     with Server(settings) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         early = client.post("/train/default")
         assert (early.status_code, "empty" in early.json()["error"]) == (409, True)
