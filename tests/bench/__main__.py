@@ -3,7 +3,21 @@
 import platform
 import sys
 
-from . import blocks, egdm, kafka, keyed, latent, lists, paper, quality, redis, replay, solvers, warmstart
+from . import (
+    blocks,
+    egdm,
+    kafka,
+    keyed,
+    latent,
+    lists,
+    online,
+    paper,
+    quality,
+    redis,
+    replay,
+    solvers,
+    warmstart,
+)
 
 BENCHES = {
     "egdm": egdm,
@@ -18,6 +32,7 @@ BENCHES = {
     "keyed": keyed,
     "latent": latent,
     "quality": quality,
+    "online": online,
 }
 
 names = sys.argv[1:] or list(BENCHES)
