@@ -80,8 +80,9 @@ def replay(arguments: argparse.Namespace) -> int:
         print_table("\nmodels, each list scored before it is learnt", ["model", *METRICS], rows)
         if result["recommenders"]:
             rows = [(name, *quality.values()) for name, quality in result["recommenders"].items()]
+            names = flow.recommenders[0].history.names
             print_table(
-                "\nrecommenders, each click ranked before it is learnt", ["", "hr@10", "ndcg@10"], rows
+                "\nrecommenders, each click ranked before it is learnt", ["recommender", *names], rows
             )
     _remark(result, shown(url))
     return 0

@@ -8,6 +8,7 @@ import msgspec
 
 from ..errors import ConfigError
 from ..metrics.history import History
+from ..pipeline import recommender
 from ..pipeline.inventory import BOUNDS, MB, Share, inventory
 from ..pipeline.model import METRICS
 from ..state import Store
@@ -33,6 +34,14 @@ def show(arguments: argparse.Namespace) -> int:
     print_table(
         "\nmodels, each list scored before it is learnt", ["shard", "model", "learner", *METRICS], models
     )
+    recommenders = [
+        (name, one, *quality.values())
+        for name, shard in shards.items()
+        for one, quality in shard["recommenders"].items()
+    ]
+    if recommenders:
+        heads = ["shard", "recommender", "learner", *recommender.METRICS]
+        print_table("\nrecommenders, each click ranked before it is learnt", heads, recommenders)
     for name, shard in shards.items():
         print(f"\nshard {name} was learnt under {msgspec.json.encode(shard['settings']).decode()}")
     return 0
@@ -102,17 +111,21 @@ def _shard(store: Store, shard: str) -> dict[str, Any]:
         "bytes": sum(share.bytes for share in shares.values()),
         "letters": shares["letters"].entries,
         "models": {
-            model["name"]: {"learner": model["learner"], **_quality(entries, model["name"])}
+            model["name"]: {"learner": model["learner"], **_quality(entries, model["name"], METRICS)}
             for model in settings.get("models", [])
+        },
+        "recommenders": {
+            one["name"]: {"learner": one["learner"], **_quality(entries, one["name"], recommender.METRICS)}
+            for one in settings.get("recommenders", [])
         },
         "settings": settings,
     }
 
 
-def _quality(entries: dict[str, bytes], model: str) -> dict[str, float]:
+def _quality(entries: dict[str, bytes], model: str, names: tuple[str, ...]) -> dict[str, float]:
     if f"quality/{model}" not in entries:
-        return History(METRICS).totals()
-    return History.from_state(METRICS, cast(dict[str, Any], decode(entries[f"quality/{model}"]))).totals()
+        return History(names).totals()
+    return History.from_state(names, cast(dict[str, Any], decode(entries[f"quality/{model}"]))).totals()
 
 
 def _mb(n_bytes: int) -> str:

@@ -54,8 +54,10 @@ class Rows:
         """The row of each id, by `make` for those that have none; there must be room."""
         get = self._row.get
         found = np.array([get(key, -1) for key in keys], np.int64)
-        for t in np.flatnonzero(found < 0).tolist():
-            found[t] = make(keys[t])
+        if len(found) and found.min() < 0:
+            for key in dict.fromkeys(keys[t] for t in np.flatnonzero(found < 0).tolist()):
+                make(key)
+            found = np.array([get(key) for key in keys], np.int64)
         return found
 
     def take(self, key: Hashable) -> int:

@@ -9,6 +9,7 @@ from ..learners.registry import build_recommender
 from ..metrics.history import History
 
 CUT = 10
+METRICS = (f"hr@{CUT}", f"ndcg@{CUT}")
 AMONG = 1000  # items that a click is ranked among, drawn where there are more
 
 
@@ -21,7 +22,7 @@ class Recommender:
     def __init__(self, settings: RecommenderSettings) -> None:
         self.name = settings.name
         self.learner: RoBiRankMF = build_recommender(settings.learner, settings.params)
-        self.history = History((f"hr@{CUT}", f"ndcg@{CUT}"))
+        self.history = History(METRICS)
 
     def learn(self, users: list[str], items: list[str], weights: list[float], first: int) -> None:
         """Learn clicks in order; `first` is the number of the first of them in the stream."""

@@ -11,7 +11,8 @@ from plotly.offline import get_plotlyjs
 
 from ..errors import SourceError
 from .flow import Flow
-from .model import METRICS
+from .model import METRICS, Model
+from .recommender import Recommender
 
 TITLES = {
     "ndcg@10": "NDCG@10 of the clicks, each list scored before it is learnt; favours the order shown",
@@ -99,7 +100,12 @@ def write_report(
     path: str | Path, title: str, flow: Flow, result: Mapping[str, Any], charts: Sequence[Chart] = ()
 ) -> None:
     """Charts of each model's quality over the stream (after `charts`), tables of what happened."""
-    quality = [_quality(flow, k) for k in range(len(METRICS))]
+    quality = [_quality(flow.models, k, TITLES[name], "judged lists") for k, name in enumerate(METRICS)]
+    if flow.recommenders:
+        quality += [
+            _quality(flow.recommenders, k, f"{name} of clicks, each ranked before it is learnt", "clicks")
+            for k, name in enumerate(flow.recommenders[0].history.names)
+        ]
     parts = [_models(result)]
     for chart in [*charts, *quality]:
         if any(len(curve.x) for curve in chart.curves):
@@ -122,13 +128,13 @@ def _write(path: str | Path, title: str, parts: Sequence[str]) -> None:
         raise SourceError(f"cannot write the report {path}: {error.strerror}") from None
 
 
-def _quality(flow: Flow, k: int) -> Chart:
+def _quality(models: Sequence[Model | Recommender], k: int, title: str, counted: str) -> Chart:
     curves = []
-    for model in flow.models:
+    for model in models:
         x, means = model.history.series()
         held = ~np.isnan(means[:, k])
         curves.append(Curve(model.name, x[held].tolist(), means[held, k].tolist()))
-    return Chart(TITLES[METRICS[k]], "judged lists", curves)
+    return Chart(title, counted, curves)
 
 
 def _draw(chart: Chart) -> str:

@@ -125,12 +125,19 @@ def test_ratings_alone_are_learnt_by_a_replay(tmp_path, capsys):
     config = tmp_path / "s.toml"
     config.write_text('[[recommenders]]\nname = "latent"\nparams = { d = 4 }\n')
     command = ["replay", str(tmp_path / "u.data"), "--config", str(config), "--json"]
-    assert main([*command, "--store", f"sqlite:///{tmp_path / 's.db'}"]) == 0
+    url = f"sqlite:///{tmp_path / 's.db'}"
+    assert main([*command, "--store", url, "--report", str(tmp_path / "out.html")]) == 0
     answer = capsys.readouterr()
+    assert "ndcg@10 of clicks" in (tmp_path / "out.html").read_text("utf-8")
     result = json.loads(answer.out.splitlines()[-1])
     assert result["clicks"] == 400
     assert 0 < result["recommenders"]["latent"]["ndcg@10"] < 1
     assert "nothing was learnt" not in answer.err
+    assert main(["state", "show", "--store", url, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["shards"]["0"]["recommenders"]["latent"]
+    assert shown == {"learner": "robirank-mf", **result["recommenders"]["latent"]}
+    assert main(["state", "show", "--store", url]) == 0
+    assert "recommenders, each click" in capsys.readouterr().out
     assert main(["replay", str(tmp_path / "u.data"), "--store", "memory://"]) == 0
     assert "recommenders" in capsys.readouterr().err
 
