@@ -6,6 +6,7 @@ writes, and nothing fences a worker that slept: kill it between the two, or wake
 learnt twice, or one worker's state is written over another's.
 """
 
+import os
 import signal
 import sys
 import time
@@ -21,6 +22,7 @@ from streamrank.pipeline.flow import Flow
 from streamrank.pipeline.memory import changes, restore
 
 EVERY = 100  # records between two stores
+POLL_MS = 5000  # kafka-python forgets a join that a poll does not wait for
 
 
 def key(partition: int) -> str:
@@ -30,7 +32,8 @@ def key(partition: int) -> str:
 class Worker(ConsumerRebalanceListener):
     """Learns from the partitions it is given."""
 
-    def __init__(self, address: str, topic: str, redis_port: int, timeout_ms: int) -> None:
+    def __init__(self, address: str, topic: str, redis_port: int, timeout_ms: int, dies_at: int) -> None:
+        self.dies_at = dies_at
         self.redis = redis.Redis(port=redis_port, protocol=2)
         self.flows: dict[int, Flow] = {}
         self.since: dict[int, int] = {}
@@ -55,7 +58,7 @@ class Worker(ConsumerRebalanceListener):
 
     def run(self) -> None:
         while True:
-            for one, records in self.consumer.poll(200).items():
+            for one, records in self.consumer.poll(POLL_MS).items():
                 for record in records:
                     self.take(one, record.offset, record.value)
             for partition, n in list(self.since.items()):
@@ -84,6 +87,8 @@ class Worker(ConsumerRebalanceListener):
                 both.hdel(key(partition), *gone)
             both.hset(key(partition), mapping={n: v for n, v in writes.items() if v is not None})
             both.execute()
+        if self.redis.incr("stores") == self.dies_at:  # counted over all workers: it happens once
+            os.kill(os.getpid(), signal.SIGKILL)
         at = {TopicPartition(self.topic, partition): OffsetAndMetadata(flow.offset, "", -1)}
         self.consumer.commit(at)  # the second
         self.since[partition] = 0
@@ -94,11 +99,11 @@ def main() -> None:
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, leave)
-    address, topic, redis_port, timeout_ms = sys.argv[1:]
+    address, topic, *numbers = sys.argv[1:]
     while True:
         worker = None
         try:
-            worker = Worker(address, topic, int(redis_port), int(timeout_ms))
+            worker = Worker(address, topic, *map(int, numbers))
             worker.run()
         except (KafkaError, redis.RedisError, OSError) as error:
             print(f"begins anew: {error!r}", file=sys.stderr, flush=True)

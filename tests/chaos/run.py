@@ -47,6 +47,7 @@ class Chaos:
     seed: int = 7
     fsync: str = "everysec"
     naive: bool = False
+    naive_dies_at: int = 0  # this store of the naive workers ends between its two writes; 0: if it so happens
     mix: Mapping[str, int] = field(default_factory=lambda: MIX)
 
 
@@ -77,7 +78,7 @@ def run(chaos: Chaos, broker: Broker, say: Callable[[str], None] = lambda _: Non
         traffic = Traffic(
             broker.address, topic, events=chaos.events, partitions=chaos.partitions, seed=chaos.seed
         )
-        learner = (_Naive if chaos.naive else _Streamrank)(broker, server, topic, traffic)
+        learner = (_Naive if chaos.naive else _Streamrank)(broker, server, topic, traffic, chaos)
         fleet = Fleet(learner.command, learner.environ, Path(folder), chance)
         act: dict[str, Callable[[], object]] = {
             "kill": fleet.kill,
@@ -118,7 +119,7 @@ def run(chaos: Chaos, broker: Broker, say: Callable[[str], None] = lambda _: Non
 class _Streamrank:
     """The worker under test: the command that users run, and the replay that users compare with."""
 
-    def __init__(self, broker: Broker, server: Server, topic: str, _: Traffic) -> None:
+    def __init__(self, broker: Broker, server: Server, topic: str, *_: object) -> None:
         self._url, self._store = server.url, open_store(server.url)
         at = ["--kafka", broker.address, "--topic", topic, "--store"]
         self.command = [*STREAMRANK, "consume", "clicks", "--group", topic, *at, server.url]
@@ -149,9 +150,9 @@ class _Streamrank:
 class _Naive:
     """The control, compared with the same flow in this process."""
 
-    def __init__(self, broker: Broker, server: Server, topic: str, traffic: Traffic) -> None:
+    def __init__(self, broker: Broker, server: Server, topic: str, traffic: Traffic, chaos: Chaos) -> None:
         self._server, self._traffic = server, traffic
-        arguments = [broker.address, topic, str(server.port), str(TIMEOUT_MS)]
+        arguments = [broker.address, topic, str(server.port), str(TIMEOUT_MS), str(chaos.naive_dies_at)]
         self.command = [sys.executable, "-m", "tests.chaos.naive", *arguments]
         self.environ: dict[str, str] = {}
         self._parts = [TopicPartition(topic, p) for p in range(traffic.partitions)]
