@@ -36,7 +36,8 @@ class SONG(LinearRanker):
     margin
         Of the squared hinge, > 0.
     gamma
-        How much of u is new at each visit, above 0 up to 1.
+        How much of u is new at each visit, above 0 up to 1, of lists judged by label, each row with a
+        weight; what clicks say comes and goes, so of theirs u is all new.
     max_queries
         Queries remembered; the one used longest ago is forgotten whole and starts again at zero.
     max_items

@@ -105,3 +105,18 @@ def test_a_new_item_is_not_infinitely_steep_and_a_query_of_k_items_has_no_thresh
         run(np.arange(3.0), np.array([1.0, 0, 0]), np.ones(3), ALL._replace(top=t), 3) for t in (3, 0)
     )
     np.testing.assert_array_equal(small[1], whole[1])
+
+
+def test_clicks_are_taken_by_the_list_at_hand_and_judged_lists_by_the_average():
+    rng = np.random.default_rng(5)
+    s, y = rng.normal(size=6), np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+    slow = ALL._replace(gamma=0.1)
+
+    def moved(settings, c, mode):
+        u = np.full(6, 0.5)
+        _, ds = run(s, y, c, settings, 12, mode, u)
+        return np.concatenate([u, ds])
+
+    for c, mode in ((np.ones(6), 1), (y.copy(), 0), (np.ones(6), 3)):  # IPS, clicks over unclicked, scored
+        np.testing.assert_array_equal(moved(slow, c, mode), moved(ALL, c, mode))
+    assert (moved(slow, np.ones(6), 0) != moved(ALL, np.ones(6), 0))[[0, 3]].all()
