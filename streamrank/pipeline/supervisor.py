@@ -43,7 +43,7 @@ def supervise(command: Sequence[str], n: int) -> tuple[int, dict[str, int]]:
                 if ended is None:
                     continue
                 del running[k]
-                said = process.stdout.read() if process.stdout else b""
+                said, _ = process.communicate()
                 if ended == 0:
                     total.update(json.loads(said.splitlines()[-1]) if said.strip() else {})
                 elif ended < 0 or ended == 1:

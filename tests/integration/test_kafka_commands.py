@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from streamrank.cli import main
 from tests import servers
-from tests.integration.live import run
 from tests.servers import free_port
 
 
@@ -31,22 +31,21 @@ def addresses(broker, redis_url):
     assert process.returncode == 0
 
 
-def test_a_simulated_stream_is_learnt_by_two_workers_to_the_digests_of_a_replay(addresses):
+def test_a_simulated_stream_is_learnt_by_two_workers_to_the_digests_of_a_replay(addresses, capsys):
     kafka, redis = addresses
     at = ["--kafka", kafka, "--topic", "streamrank.events"]
     store = ["--store", f"redis://{redis}/0"]
     live = [*at, *store, "--workers", "2", "--until-idle", "1", "--json"]
     told = []
     for command in (
-        ["simulate", "--events", "2000", "--seed", "7", *at],
+        ["simulate", "--events", "2000", "--seed", "7", *at, "--json"],
         ["consume", "clicks", *live],
         ["digest", *store, "--by-shard", "--json"],
         ["replay", *at, "--store", "memory://", "--json"],
     ):
-        done = run("streamrank", *command, env=os.environ)
-        assert done.returncode == 0, done.stderr
-        told.append(done.stdout)
-    consumed, digests, replayed = map(json.loads, told[1:])
+        assert main(command) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    _, consumed, digests, replayed = told
     assert len(replayed["shards"]) == 4
     assert consumed["shards"] == digests["shards"] == replayed["shards"]
     assert consumed["digest"] == digests["digest"] == replayed["digest"]

@@ -95,16 +95,16 @@ def test_sigterm_commits_what_is_in_hand_and_leaves(new_topic, produce, settings
     assert store.offset(f"{name}[0]") == 40
 
 
-def test_the_members_of_a_supervisor_that_is_killed_end_too(new_topic, produce, settings, store, store_url):
+def test_a_member_whose_supervisor_is_killed_ends_too(new_topic, produce, settings, store, store_url):
     name = new_topic()
     s = settings(name)
     produce(name, events(0, 20))
-    command = [sys.executable, "-m", "streamrank", "consume", "clicks", "--topic", name, "--group", name]
-    command += ["--store", store_url, "--workers", "2"]
-    supervisor = subprocess.Popen(command, env=environ(s), stderr=subprocess.PIPE)
+    member = f"{sys.executable} -m streamrank consume clicks --member --topic {name} --group {name}"
+    script = f"{member} --store '{store_url}' & wait"
+    supervisor = subprocess.Popen(["sh", "-c", script], env=environ(s), stderr=subprocess.PIPE)
     wait_for(lambda: b"opened at" in supervisor.stderr.readline())
     supervisor.kill()
-    supervisor.communicate(timeout=30)  # ends when nobody holds the pipe any more: they are gone
+    supervisor.communicate(timeout=30)  # ends when nobody holds the pipe any more: it is gone
     learn(s, store)
     assert shard_digests(store) == replayed(s)
 
