@@ -5,7 +5,7 @@ import sys
 
 from tests.servers.kafka import Broker
 
-from .run import Chaos, run
+from .run import OPTIONS, Chaos, run
 
 
 def main() -> int:
@@ -13,6 +13,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--client", choices=OPTIONS, default="kafka-python")
     parser.add_argument("runs", nargs="*", default=["everysec", "always", "naive"], metavar="RUN")
     arguments = parser.parse_args()
     broker, passed = Broker(), True
@@ -22,6 +23,7 @@ def main() -> int:
                 events=arguments.events,
                 faults=arguments.faults,
                 seed=arguments.seed,
+                client=arguments.client,
                 fsync="everysec" if name == "naive" else name,
                 naive=name == "naive",
             )

@@ -35,6 +35,18 @@ TIMEOUT_MS = 1500  # the group gives a silent worker's partitions away after thi
 SLEEP_S = 4.0  # past TIMEOUT_MS and max.poll.interval: a sleeper wakes as a zombie
 AHEAD = 4  # the producer is so many faults ahead: a worker that can work has work
 PATIENCE_S = 120.0
+OPTIONS = {  # as each client names them
+    "kafka-python": {
+        "session_timeout_ms": TIMEOUT_MS,
+        "heartbeat_interval_ms": TIMEOUT_MS // 4,
+        "max_poll_interval_ms": int(1000 * SLEEP_S / 2),
+    },
+    "confluent": {
+        "session.timeout.ms": TIMEOUT_MS,
+        "heartbeat.interval.ms": TIMEOUT_MS // 4,
+        "max.poll.interval.ms": int(1000 * SLEEP_S / 2),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,7 @@ class Chaos:
     partitions: int = 4
     seed: int = 7
     fsync: str = "everysec"
+    client: str = "kafka-python"
     naive: bool = False
     naive_dies_at: int = 0  # this store of the naive workers ends between its two writes; 0: if it so happens
     mix: Mapping[str, int] = field(default_factory=lambda: MIX)
@@ -119,7 +132,7 @@ def run(chaos: Chaos, broker: Broker, say: Callable[[str], None] = lambda _: Non
 class _Streamrank:
     """The worker under test: the command that users run, and the replay that users compare with."""
 
-    def __init__(self, broker: Broker, server: Server, topic: str, *_: object) -> None:
+    def __init__(self, broker: Broker, server: Server, topic: str, _: Traffic, chaos: Chaos) -> None:
         self._url, self._store = server.url, open_store(server.url)
         at = ["--kafka", broker.address, "--topic", topic, "--store"]
         self.command = [*STREAMRANK, "consume", "clicks", "--group", topic, *at, server.url]
@@ -128,13 +141,8 @@ class _Streamrank:
             "STREAMRANK_COMMIT_EVERY": "200",
             "STREAMRANK_COMMIT_MS": "100",
             "STREAMRANK_REDIS_RETRY_MS": "30000",
-            "STREAMRANK_KAFKA_OPTIONS": json.dumps(
-                {
-                    "session_timeout_ms": TIMEOUT_MS,
-                    "heartbeat_interval_ms": TIMEOUT_MS // 4,
-                    "max_poll_interval_ms": int(1000 * SLEEP_S / 2),
-                }
-            ),
+            "STREAMRANK_KAFKA_CLIENT": chaos.client,
+            "STREAMRANK_KAFKA_OPTIONS": json.dumps(OPTIONS[chaos.client]),
         }
 
     def offsets(self) -> list[int]:
