@@ -91,6 +91,7 @@ class Bench:
             if spent is not None:
                 note(worker, spent)
             worker.run(lambda: watch.done(worker.counts["records"]))
+            assert not worker.store.letters(f"{topic}[0]")
         return watch
 
 
