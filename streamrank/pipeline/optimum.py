@@ -1,5 +1,6 @@
 """The full-batch optimum of judged lists: lambda and the moment to stop chosen on later ones."""
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -60,9 +61,11 @@ def optimum(
         watch(warm.n_iter, float(np.nanmin(errors)))
         return Optimum(warm.x, lam, warm.n_iter, cold.n_iter, lambdas, errors[None])
 
+    steps = itertools.count(1)
+
     def validate(scores: Floats) -> Floats:
         errors = held_out.error(scores)
-        watch(scores.shape[1], float(np.nanmin(errors)))
+        watch(next(steps), float(np.nanmin(errors)))
         return errors
 
     found = krylov_select(problem, b, lambdas, held_out.scores, validate, patience=PATIENCE)

@@ -17,12 +17,13 @@ from .learnt import Learnt
 
 FIT, VALIDATE, DECIDE = range(3)
 VALUE_BYTES = 12  # of a stored value and its column
+HELD_SHARE = 32  # of the memory for each set to measure by: they are joined, scaled and scored
 
 
 class TrainingSet:
     """Lists of several shards in three parts: to fit, to validate, to decide.
 
-    All go to disk, in blocks that suit `memory_mb`; of the last two as many as fill an eighth of it each are
+    All go to disk, in blocks that suit `memory_mb`; of the last two as many as fill a small share of it are
     kept to be measured by. Single examples wait in memory until the end, as those of one query are one list.
     """
 
@@ -30,7 +31,7 @@ class TrainingSet:
         self.n_lists, self.n_rows = [0, 0, 0], [0, 0, 0]
         self.n_columns = 0
         self._square = np.zeros(0)
-        self._limit = memory_mb * MB / 8 / VALUE_BYTES / n_shards
+        self._limit = memory_mb * MB / HELD_SHARE / VALUE_BYTES / n_shards
         self._held: list[dict[str, Judgements]] = [{}, {}, {}]
         self._examples: list[dict[str, Judgements]] = [{}, {}, {}]
         self._paths = [folder / f"part{k}" for k in range(3)]
@@ -87,6 +88,7 @@ class TrainingSet:
     def held_out(self, part: int, spread: Floats) -> HeldOut:
         """What weights are measured on."""
         batches = [held.last() for held in self._held[part].values()]
+        self._held[part] = {}
         return HeldOut(join_batches(batches), self.n_columns, spread)
 
     def problem(self, spread: Floats, client: Any = None, parts: tuple[int, ...] = (FIT,)) -> "Problem":

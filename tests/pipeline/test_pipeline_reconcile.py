@@ -227,3 +227,22 @@ def test_the_commands(tmp_path, capsys, monkeypatch):
     assert page.count("plotly-graph-div") >= 1
     assert f"{report['drift']['cosine']:.4f}" in page
     assert "pairwise_error_online" in capsys.readouterr().out
+
+
+def test_what_is_measured_by_is_spread_evenly_within_its_limit():
+    flow, kept, found = Flow(SETTINGS), Judgements(limit=20_000), []
+    flow.recorder = recording(flow.counts, found.append)
+    for offset, value in enumerate(LOG):
+        flow.step(Record(offset, value))
+    flow.learn()
+    for learnt in found:
+        kept(learnt)
+    stored = sum(len(piece.batch.values) for piece in kept._pieces)
+    assert 5_000 < stored <= 20_000
+    rankings = np.unique(np.concatenate([piece.ranking for piece in kept._pieces]))
+    stride = rankings[1] - rankings[0]
+    assert stride > 1
+    assert (rankings % stride == 0).all()
+    every = np.concatenate([learnt.ranking for learnt in found])
+    assert len(kept) == (every % stride == 0).sum()  # with all their judgements
+    assert kept.last().n_lists == len(rankings)

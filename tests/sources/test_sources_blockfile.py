@@ -134,3 +134,25 @@ def test_bad_chunks_are_refused_when_they_are_written(tmp_path):
         with pytest.raises(ValueError, match="NaN or infinity"):
             writer.add(X, y, lists, weights)
     assert read_blocks(tmp_path / "rows")[1] == []
+
+
+def test_preferences_stay_with_their_lists_whatever_the_blocks(tmp_path):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((60, 5))
+    y, lists, weights = rng.standard_normal(60), np.arange(0, 61, 6), np.array([1.0, 0.0] * 5)
+    # none in the last list, several in the others, in the order of the lists
+    better = np.concatenate([6 * q + rng.permutation(6)[:3] for q in range(9)])
+    worse = (better // 6) * 6 + (better + 2) % 6
+    c = rng.random(27)
+    chunks = [
+        (X[:36], y[:36], lists[:7], weights[:6], (better[:18], worse[:18], c[:18])),
+        (X[36:], y[36:], lists[6:] - 36, weights[6:], (better[18:] - 36, worse[18:] - 36, c[18:])),
+    ]
+    n, blocks = write_blocks(tmp_path / "rows", chunks, 8 * 5 * 13)
+    assert len(blocks) > 3
+    D, v = X[better] - X[worse], rng.standard_normal(n)
+    score = ScoreOperator(X, lists, weights)
+    operator = BlockedOperator(blocks, n)
+    np.testing.assert_allclose(operator(v), score(v) + D.T @ (c * (D @ v)), rtol=1e-12)
+    np.testing.assert_allclose(operator.rhs(), score.rhs(y) + D.T @ c, rtol=1e-12)
+    np.testing.assert_allclose(operator.gram(), score.gram() + (D.T * c) @ D, rtol=1e-12)
