@@ -52,13 +52,10 @@ class Rows:
 
     def rows(self, keys: Sequence[Hashable], make: Callable[[Hashable], int]) -> Ints:
         """The row of each id, by `make` for those that have none; there must be room."""
-        get = self._row.get
-        found = np.array([get(key, -1) for key in keys], np.int64)
-        if len(found) and found.min() < 0:
-            for key in dict.fromkeys(keys[t] for t in np.flatnonzero(found < 0).tolist()):
+        for key in dict.fromkeys(keys):
+            if key not in self._row:
                 make(key)
-            found = np.array([get(key) for key in keys], np.int64)
-        return found
+        return np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
 
     def take(self, key: Hashable) -> int:
         """Give a new id its row."""
