@@ -20,7 +20,7 @@ from .weights import (
     BETA2,
     BLOCK_BITS,
     EPSILON,
-    LARGEST,
+    MEMORY,
     NOISE,
     STEEPEST,
     Columns,
@@ -29,12 +29,11 @@ from .weights import (
     Scratch,
     Steps,
     Weights,
+    as_score,
     decay,
     see_values,
     unbias,
 )
-
-MEMORY = 1.0 / (1.0 - BETA2)  # steps that m2 remembers
 
 
 class Units(NamedTuple):
@@ -68,7 +67,7 @@ def finish(v: Floats, z: Floats, r: int) -> float:
         z[r, h] /= 1.0 + abs(z[r, h])
     for h in range(z.shape[1]):
         total += v[1, h] * z[r, h]
-    return 0.0 if math.isnan(total) else min(max(total, -LARGEST), LARGEST)
+    return as_score(total)
 
 
 @jit

@@ -34,20 +34,26 @@ class Visit(NamedTuple):
 
 
 @jit
-def find(lists: Ints, items: Ints, chains: Chains, free: int, max_items: int, visit: Visit) -> int:
-    """Fill in `known`, `entry` and `new` of a visit, making entries for new items; returns the first free.
+def find(
+    lists: Ints, items: Ints, chains: Chains, free: int, max_items: int, visit: Visit
+) -> tuple[int, int]:
+    """Fill in `known`, `entry` and `new` of a visit, making entries for new items.
+
+    Returns the first free entry, and how many rows are new.
 
     Without `items` the place in the list is the key. The newest item is first in its chain; of a query that
     holds `max_items` the oldest is forgotten. No value is read or written here: an entry that changes hands
     within a batch is begun anew when its list is learnt.
     """
     key, following, head, held = chains.key, chains.next, chains.head, chains.held
+    n_new = 0
     for q in range(len(lists) - 1):
         slot = visit.slot[q]
         first, end = lists[q], lists[q + 1]
         if slot < 0:
             visit.known[q] = end - first
             visit.entry[first:end] = -1
+            visit.new[first:end] = False
             continue
         if visit.fresh[q]:
             at = head[slot]
@@ -63,6 +69,7 @@ def find(lists: Ints, items: Ints, chains: Chains, free: int, max_items: int, vi
             while at >= 0 and key[at] != wanted:
                 ahead, before, at = before, at, following[at]
             visit.new[r] = at < 0
+            n_new += at < 0
             if at < 0:
                 if held[slot] >= max_items:  # `before` is the last of the chain
                     at = before
@@ -79,7 +86,7 @@ def find(lists: Ints, items: Ints, chains: Chains, free: int, max_items: int, vi
                 head[slot] = at
             visit.entry[r] = at
         visit.known[q] = held[slot]
-    return free
+    return free, n_new
 
 
 @jit

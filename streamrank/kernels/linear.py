@@ -5,6 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from .dense import bounded, gathered, same_columns, see_table, table_gradient, table_scores, turned
 from .jit import jit
 from .keyed import begin_anew
 from .losses import SONG, Loss, has_preference, list_slopes
@@ -13,7 +14,7 @@ from .weights import (
     BETA2,
     BLOCK_BITS,
     EPSILON,
-    LARGEST,
+    MEMORY,
     NOISE,
     STEEPEST,
     Columns,
@@ -22,6 +23,7 @@ from .weights import (
     Scratch,
     Steps,
     Weights,
+    as_score,
     decay,
     see_values,
     unbias,
@@ -50,7 +52,20 @@ def score(
                 if 0 < last[j] < step:
                     weight = w[j] + (weight - w[j]) * decay(last[j], step, horizon)
                 total += weight * (values[k] * inverse[j])
-        out[r] = 0.0 if math.isnan(total) else min(max(total, -LARGEST), LARGEST)
+        out[r] = as_score(total)
+
+
+@jit
+def served(weights: Weights, columns: Columns, step: int, horizon: int) -> Floats:
+    """The averaged weights of some columns as they stand at `step`."""
+    w, average, last = weights.w, weights.average, weights.last
+    out = np.empty(len(columns))
+    for k in range(len(columns)):
+        j = columns[k]
+        out[k] = average[j]
+        if 0 < last[j] < step:
+            out[k] = w[j] + (out[k] - w[j]) * decay(last[j], step, horizon)
+    return out
 
 
 @jit
@@ -91,43 +106,60 @@ def learn_lists(
     held, dirty = scratch.held, scratch.dirty
     rate, adam, horizon, scale = steps
     known, unbias1, unbias2 = 0, 1.0, 1.0
+    table = np.empty(0)
     for q in range(len(lists) - 1):
         first, end = lists[q], lists[q + 1]
         begin, stop = indptr[first], indptr[end]
-        score(
-            indptr[first : end + 1], indices, values, weights, inverse, step, horizon, out[first:end]
-        )  # (1)
+        dense = same_columns(indptr, indices, first, end)
+        n = indptr[first + 1] - begin if dense else 0
+        columns = indices[begin : begin + n]
+        table = turned(values, begin, end - first, n, table)
+        if dense:  # (1)
+            by = gathered(inverse, columns)
+            table_scores(table, served(weights, columns, step, horizon), by, out[first:end])
+            for r in range(first, end):
+                out[r] = as_score(out[r])
+        else:
+            score(indptr[first : end + 1], indices, values, weights, inverse, step, horizon, out[first:end])
         if loss.number == SONG:
             begin_anew(loss.chains, loss.visit, q, first, end)
-        sound = True
-        for k in range(begin, stop):
-            sound = sound and abs(values[k]) < STEEPEST
-        if not sound:
+        if not bounded(values, begin, stop, STEEPEST):
             refused += 1
             continue
         a, b = pairs[q], pairs[q + 1]
         if not has_preference(y[first:end], c[first:end], mode[q], pair_c[a:b]):
             continue
-        touched = np.empty(stop - begin, dtype=np.int32)
-        n_touched = see_values(
-            indices[begin:stop], values[begin:stop], end - first, weights, scratch, scale, touched
-        )  # (2)
+        # (2)
+        if dense and (not scale or see_table(columns, values, begin, end - first, weights, scratch)):
+            touched, n_touched = columns, n
+        else:
+            touched = np.empty(stop - begin, dtype=np.int32)
+            part = slice(begin, stop)
+            n_touched = see_values(indices[part], values[part], end - first, weights, scratch, scale, touched)
         s = np.zeros(end - first)
-        for r in range(first, end):  # (3)
-            for k in range(indptr[r], indptr[r + 1]):
-                j = indices[k]
-                s[r - first] += w[j] * (values[k] * inverse[j])
+        by = gathered(inverse, columns)
+        if dense:  # (3)
+            table_scores(table, gathered(w, columns), by, s)
+        else:
+            for r in range(first, end):
+                for k in range(indptr[r], indptr[r + 1]):
+                    j = indices[k]
+                    s[r - first] += w[j] * (values[k] * inverse[j])
         ds = np.empty(end - first)
         some = (better[a:b], worse[a:b], pair_c[a:b])
         list_slopes(loss, q, first, s, y[first:end], c[first:end], mode[q], *some, ds)  # (4)
-        for r in range(first, end):  # (5)
-            slope = ds[r - first]
-            if slope != 0.0:
-                for k in range(indptr[r], indptr[r + 1]):
-                    j = indices[k]
-                    term = slope * (values[k] * inverse[j])
-                    gradient[j] += term
-                    bulk[j] += abs(term)
+        if dense:  # (5)
+            table_gradient(values, begin, by, ds, columns, gradient, bulk)
+        else:
+            for r in range(first, end):
+                slope = ds[r - first]
+                if slope != 0.0:
+                    for k in range(indptr[r], indptr[r + 1]):
+                        j = indices[k]
+                        term = slope * (values[k] * inverse[j])
+                        gradient[j] += term
+                        bulk[j] += abs(term)
+        sound = True
         for k in range(n_touched):
             sound = sound and abs(gradient[touched[k]]) < STEEPEST
         if not sound:
@@ -140,7 +172,7 @@ def learn_lists(
                 g = gradient[j]
                 if abs(g) <= NOISE * bulk[j]:
                     continue
-                remembered = m2[j] / (1.0 - BETA2)
+                remembered = m2[j] * MEMORY
                 if 0.0 < remembered < g * g:
                     g = math.copysign(math.sqrt(remembered), g)
                 dirty[j >> BLOCK_BITS] = 1
@@ -149,11 +181,11 @@ def learn_lists(
                 touches[j] += 1
                 if touches[j] != known:  # most columns of a list have the same count
                     known = touches[j]
-                    unbias1, unbias2 = unbias(BETA1, known), unbias(BETA2, known)
+                    unbias1, unbias2 = 1.0 / unbias(BETA1, known), 1.0 / unbias(BETA2, known)
                 m1[j] += (1.0 - BETA1) * (g - m1[j])
                 m2[j] += (1.0 - BETA2) * (g * g - m2[j])
                 if adam:
-                    w[j] -= rate * (m1[j] / unbias1) / (math.sqrt(m2[j] / unbias2) + EPSILON)
+                    w[j] -= rate * (m1[j] * unbias1) / (math.sqrt(m2[j] * unbias2) + EPSILON)
                 else:
                     w[j] -= rate * m1[j]
                 average[j] += move * (w[j] - average[j])

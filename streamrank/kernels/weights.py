@@ -19,6 +19,7 @@ Flags = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.int32]
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+MEMORY = 1.0 / (1.0 - BETA2)  # steps that the second moment remembers
 LARGEST = 1.7e308  # a score beyond is cut, so that a ranking always has an order
 STEEPEST = 1e20  # a value or slope beyond is refused: above any clock in nanoseconds, below FLT_MAX as "none"
 YOUNG = 32  # values from which on a column's mean and scale are trusted to say what is an outlier
@@ -95,14 +96,12 @@ def inverse_scale(count: int, pivot: float, total: float, square: float) -> floa
     >>> inverse_scale(2, 1.0, 4.0, 16.0), inverse_scale(3, 4.0, 0.0, 0.0), inverse_scale(3, 0.0, 0.0, 0.0)
     (0.5, 0.25, 1.0)
     """
-    if count == 0:
-        return 1.0
+    count = max(count, 1)
     mean = total / count  # about the pivot
     variance = square / count - mean * mean
     size = abs(pivot + mean)
-    if variance > 1e-12 * size * size:
-        return 1.0 / math.sqrt(variance)
-    return 1.0 / size if size > 1e-300 else 1.0
+    spread = math.sqrt(variance) if variance > 1e-12 * size * size else size
+    return 1.0 / spread if spread > 1e-300 else 1.0
 
 
 @jit
@@ -154,6 +153,16 @@ def averaged(weights: Weights, step: int, horizon: int) -> Floats:
             w = weights.w[j]
             out[j] = w + (out[j] - w) * decay(weights.last[j], step, horizon)
     return out
+
+
+@jit
+def as_score(total: float) -> float:
+    """A sum as a score, which always has its place in an order.
+
+    >>> as_score(math.nan), as_score(-math.inf) == -LARGEST
+    (0.0, True)
+    """
+    return 0.0 if math.isnan(total) else min(max(total, -LARGEST), LARGEST)
 
 
 @jit

@@ -25,9 +25,9 @@ def _visit(lists: int, rows: int) -> Visit:
     return Visit(
         slot=np.full(lists, -1, dtype=np.int64),
         fresh=np.zeros(lists, dtype=np.bool_),
-        known=np.zeros(lists, dtype=np.int64),
-        entry=np.zeros(rows, dtype=np.int64),
-        new=np.zeros(rows, dtype=np.bool_),
+        known=np.empty(lists, dtype=np.int64),
+        entry=np.empty(rows, dtype=np.int64),
+        new=np.empty(rows, dtype=np.bool_),
     )
 
 
@@ -64,8 +64,8 @@ class KeyedMemory:
             if query and batch.mode[q] != EXPLICIT:
                 visit.slot[q], visit.fresh[q] = self._slot(query)
         self._make_room(len(batch.y))
-        self._free = find(batch.lists, batch.items, self.chains, self._free, self.max_items, visit)
-        self._used_entries += int(visit.new.sum())
+        self._free, n_new = find(batch.lists, batch.items, self.chains, self._free, self.max_items, visit)
+        self._used_entries += n_new
         return visit
 
     def _slot(self, query: str) -> tuple[int, bool]:
@@ -160,7 +160,7 @@ class KeyedMemory:
         self._make_room(int(lists[-1]))
         # the newest last: it is first in its chain
         keys, u = (_joined([row[k][::-1] for row in queries]) for k in (1, 2))
-        self._free = find(lists, keys.astype(np.int64), self.chains, self._free, self.max_items, visit)
+        self._free, _ = find(lists, keys.astype(np.int64), self.chains, self._free, self.max_items, visit)
         self._used_entries += len(keys)
         self.chains.u[visit.entry] = u
         self.chains.query[visit.slot] = np.reshape([numbers for numbers, _, _ in queries], (-1, 3))

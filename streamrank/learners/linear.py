@@ -65,7 +65,7 @@ class LinearRanker(Ranker):
 
     def learn_batch(self, batch: Batch) -> Floats:
         """Learn each list in order; returns the score each row had just before its list was learnt."""
-        if EXAMPLE in batch.mode:
+        if EXAMPLE in batch.mode.tobytes():  # of bytes: a tenth of the time for one list
             expanded, positions = self._examples.expand(batch)
             return self._scorer.learn(expanded, self._loss_of(expanded))[positions]
         return self._scorer.learn(batch, self._loss_of(batch))

@@ -97,7 +97,7 @@ def song(
     """
     m = len(s)
     ds[:] = 0.0
-    gain, weighted = np.empty(m), np.empty(m)
+    gain, weighted, hinge = np.empty(m), np.empty(m), np.empty(m)
     if m < 2 or gains(y, c, mode, gain, weighted) <= 0.0:
         return 0.0
     n = float(max(known, m))
@@ -122,10 +122,14 @@ def song(
     for i in range(m):
         if weighted[i] <= 0.0:
             continue
-        total = 0.0
         for j in range(m):
-            if j != i and s[j] - s[i] + margin > 0.0:
-                total += (s[j] - s[i] + margin) ** 2
+            above = s[j] - s[i] + margin
+            hinge[j] = above if above > 0.0 else 0.0
+        hinge[i] = 0.0
+        total, rise = 0.0, 0.0
+        for j in range(m):
+            total += hinge[j] * hinge[j]
+            rise += hinge[j]
         u[i] += gamma * (floor + (n - 1.0) / (n * (m - 1.0)) * total - u[i])
         depth = 1.0 + n * max(u[i], floor)
         log = math.log2(depth)
@@ -141,10 +145,8 @@ def song(
         steep = psi * weighted[i] * n / (query[2] * math.log(2.0) * depth * log * log)
         steep *= 2.0 * (n - 1.0) / (n * (m - 1.0))
         for j in range(m):
-            if j != i and s[j] - s[i] + margin > 0.0:
-                slope = steep * (s[j] - s[i] + margin)
-                ds[j] += slope
-                ds[i] -= slope
+            ds[j] += steep * hinge[j]
+        ds[i] -= steep * rise
     if drag != 0.0:
         for j in range(m):
             above = _above(s[j], threshold, settings.tau1)
