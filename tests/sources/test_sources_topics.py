@@ -1,5 +1,6 @@
 """What every client of Kafka promises, each against the real broker."""
 
+import json
 import time
 from contextlib import closing, contextmanager
 from uuid import uuid4
@@ -7,9 +8,11 @@ from uuid import uuid4
 import pytest
 from kafka import KafkaProducer
 
+from streamrank.cli import main
 from streamrank.config import KafkaSettings
 from streamrank.errors import ConfigError, SourceError
-from streamrank.sources import topics
+from streamrank.sources import open_source, topics
+from streamrank.sources.partition import PartitionSource
 from streamrank.sources.topics import open_outbox, open_topic
 from tests.servers import free_port
 from tests.servers.kafka import PASSWORD, USER
@@ -81,6 +84,39 @@ def test_a_partition_is_read_from_anywhere_to_its_end(kafka, numbers):
         for start, end in ((0, 50), (20, 30), (49, 50), (50, 50)):
             got = [message for batch in topic.read(0, start, end) for message in batch]
             assert [(one.offset, one.value) for one in got] == [(n, b"%d" % n) for n in range(start, end)]
+
+
+def test_a_partition_is_a_source_like_the_log_of_the_same_records(kafka, numbers, tmp_path, broker):
+    name = numbers(20)
+    (tmp_path / "log.jsonl").write_bytes(b"".join(b"%d\n" % n for n in range(20)))
+    with closing(KafkaProducer(bootstrap_servers=broker.address)) as producer:
+        producer.send(name, None, key=b"k", partition=0)  # a tombstone is no record
+    log = open_source([tmp_path / "log.jsonl"])
+    with closing(open_topic(kafka, name)) as topic:
+        source = PartitionSource(topic, 0)
+        assert source.fingerprint() == log.fingerprint()
+        for start in (0, 7, 19, 20):
+            ours, theirs = ([(r.offset, r.value) for r in one.records(start)] for one in (source, log))
+            assert ours == theirs == [(n, b"%d" % n) for n in range(start, 20)]
+        assert source.progress() == (21, 21)
+        reading = source.records()
+        assert next(reading).place == f"{name}[0]@0"
+        assert source.progress() == (1, 21)
+        source.close()
+        source.close()
+        assert list(reading) == []
+
+
+def test_a_topic_is_validated_before_it_is_learnt(new_topic, broker, capsys):
+    name = new_topic(partitions=2)
+    with closing(KafkaProducer(bootstrap_servers=broker.address)) as producer:
+        producer.send(name, b"5", partition=1)
+        producer.send(name, b'{"event":"preference","better":{"a":1},"worse":{"a":0}}', partition=0)
+    assert main(["validate", "--kafka", broker.address, "--topic", name, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    [fault] = told["faults"].values()
+    assert (told["valid"], fault["examples"][0]["place"]) == (1, f"{name}[1]@0")
+    assert main(["validate"]) == 2
 
 
 def test_what_was_aborted_is_left_out_and_the_end_behind_it_is_reached(kafka, numbers, broker):
