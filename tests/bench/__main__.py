@@ -16,6 +16,7 @@ from . import (
     reconcile,
     redis,
     replay,
+    serve,
     solvers,
     warmstart,
 )
@@ -33,6 +34,7 @@ BENCHES = {
     "lists": lists,
     "keyed": keyed,
     "latent": latent,
+    "serve": serve,
     "quality": quality,
     "online": online,
 }

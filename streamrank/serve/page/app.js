@@ -84,7 +84,7 @@ function drift(reconciled, undone) {
   draw("drift", models.flatMap((model) => [
     line(named("online", model), model, "pairwise_error_online"),
     line(named("optimum", model), model, "pairwise_error_optimal"),
-  ]), { marks, range: points.length ? [new Date(1000 * points[0].time), new Date()] : undefined });
+  ]), { marks, left: reconciled.length ? {} : { range: [0, 0.5] }, range: points.length ? [new Date(1000 * points[0].time), new Date()] : undefined });
   const last = reconciled.at(-1);
   const back = undone.at(-1);
   const text = back && (!last || back.time > last.time)
@@ -183,7 +183,7 @@ async function click(item, shown) {
   ];
   const { offset } = await post("/feedback", events);
   let learnt = false;
-  while (!learnt && performance.now() - began < 5000) {
+  while (!learnt && performance.now() - began < 15000) {
     await new Promise((done) => setTimeout(done, 20));
     const { now } = await (await ask("/live?since=inf")).json();
     learnt = (now.shards.feedback?.offset ?? 0) >= offset;
@@ -236,6 +236,7 @@ at("snapshot").addEventListener("click", async () => {
   }
 });
 
+at("state-form").addEventListener("submit", (event) => event.preventDefault());
 dark.addEventListener("change", look);
 at("token").addEventListener("change", look);
 await look();
