@@ -8,6 +8,7 @@ from ..config import Settings
 from ..errors import ConfigError
 from ..pipeline import reconcile as pipeline
 from ..pipeline.datasets import ArchiveData, Data, LogData, TopicData
+from ..pipeline.driftlog import SHOWN, n_events, note_drift
 from ..pipeline.swap import roll_back
 from ..sources import open_source
 from ..sources.topics import open_topic
@@ -47,6 +48,7 @@ def reconcile(arguments: argparse.Namespace) -> int:
                 swap=not arguments.dry_run,
                 watch=lambda step, error: update(f"step {step}, validation error {error:.4f}"),
             )
+        note_drift(settings, events=n_events(store), **{key: result[key] for key in SHOWN})
     if arguments.report:
         from ..pipeline.drift import write_drift  # plotly takes half a second to load
 

@@ -3,11 +3,13 @@
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from ..config import Settings
+from ..state.base import Store
+from ..state.values import decode
 
 KEPT = 1000  # lines; the older half goes when there are more
 SHOWN = ("model", "offset", "drift", "chosen", "swapped", "lambda", "seconds")
@@ -41,6 +43,12 @@ def note_drift(settings: Settings, **entry: Any) -> None:
         aside = path.with_suffix(f".{os.getpid()}.aside")
         aside.write_bytes(b"".join(lines[-KEPT // 2 :]))
         aside.replace(path)
+
+
+def n_events(store: Store) -> int:
+    """Events that all shards have taken."""
+    counts = (store.get(shard, "counts") for shard in store.shards())
+    return sum(cast(dict[str, int], decode(one))["events"] for one in counts if one is not None)
 
 
 def _path(settings: Settings) -> Path | None:

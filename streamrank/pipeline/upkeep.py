@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -17,9 +17,8 @@ from ..config import Settings
 from ..errors import ConfigError, StoreError, StreamrankError
 from ..state import open_store
 from ..state.base import Store
-from ..state.values import decode
 from .datasets import ArchiveData
-from .driftlog import SHOWN, drift_history, note_drift
+from .driftlog import SHOWN, drift_history, n_events, note_drift
 from .flow import Flow
 from .guard import Guard
 from .reconcile import reconcile
@@ -90,12 +89,6 @@ def due(settings: Settings, store: Store, began: float, now: float) -> bool:
     new = n_events(store) - last["events"]
     late = s.every_seconds and now - last["time"] >= s.every_seconds
     return bool((s.every_events and new >= s.every_events) or (late and new > 0))
-
-
-def n_events(store: Store) -> int:
-    """Events that all shards have taken."""
-    counts = (store.get(shard, "counts") for shard in store.shards())
-    return sum(cast(dict[str, int], decode(one))["events"] for one in counts if one is not None)
 
 
 def reconcile_all(settings: Settings, store: Store) -> None:

@@ -19,6 +19,7 @@ from streamrank.pipeline import archive as archives
 from streamrank.pipeline.archive import Archive, kept, notes, read_lists, shard_folder
 from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.datasets import ArchiveData, LogData, TopicData
+from streamrank.pipeline.driftlog import drift_history
 from streamrank.pipeline.flow import Flow
 from streamrank.pipeline.members import lead, noted
 from streamrank.pipeline.reconcile import reconcile
@@ -246,3 +247,5 @@ def test_the_command_reconciles_all_shards_from_the_archive(settings, tmp_path, 
     assert report["offsets"] == {"a": END, "b": END}
     assert main(["reconcile", "--store", store, "--data", "archive", "--model", "slow", "--shard", "c"]) == 2
     assert "no shard 'c'; it has: a, b" in capsys.readouterr().err
+    (entry,) = drift_history(settings)  # it is in the history too
+    assert (entry["drift"], entry["events"]) == (report["drift"], 2 * END)
