@@ -1,6 +1,6 @@
 # streamrank with Kafka, Redis and the server, run by a user without rights
 FROM python:3.11-slim
-RUN useradd --create-home streamrank && mkdir /snapshots /feedback && chown streamrank /snapshots /feedback
+RUN useradd --create-home streamrank && mkdir /snapshots && chown streamrank /snapshots
 WORKDIR /src
 COPY . .
 RUN pip install --no-cache-dir --constraint constraints.txt '.[kafka,redis,serve,parquet]'
