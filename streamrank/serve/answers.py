@@ -6,7 +6,10 @@ import msgspec
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What one feature adds to a score; `value` is counted from what is typical of it."""
+    """What one feature adds to a score; `value` is counted from what is typical of it.
+
+    Of a linear model the shares add up to the score; with a hidden layer each is what the score would lose.
+    """
 
     name: str
     value: float

@@ -167,3 +167,28 @@ def test_a_request_needs_neither_id_nor_time():
     assert "empty" in str(Decoder().ranking(b'{"items":[]}'))
     assert "items" in str(Decoder().ranking(b"{}"))
     assert "too-long" in str(Decoder(max_bytes=9).ranking(b'{"items":[{"id":"a"}]}'))
+
+
+def test_a_hidden_layer_is_explained_by_what_the_score_would_lose(world):
+    models = [ModelSettings(name="hidden", learner="ranknet", params={"hidden": 4})]
+    settings = Settings(models=models)
+    shape = b'{"event":"preference","better":{"a":%f,"b":%f},"worse":{"a":%f,"b":%f}}'
+    rng = np.random.default_rng(0)
+    learn(
+        open_store("memory://live-hidden"),
+        [shape % (rng.random() + 0.5, rng.random(), *rng.random(2)) for _ in range(300)],
+        settings=settings,
+    )
+    with Live("memory://live-hidden", settings) as live:
+
+        def score(*fields):
+            ranking = Ranking(id="r", timestamp=0, items=[Item("i", [Field(*field) for field in fields])])
+            return live.rank("hidden", ranking, explain=True).items[0]
+
+        whole = score(("a", 1.5), ("b", 0.2))
+        assert {part.name for part in whole.features} == {"a", "b"}
+        for part in whole.features:
+            kept = {"a": ("a", 1.5), "b": ("b", 0.2)}
+            del kept[part.name]
+            assert part.share == pytest.approx(whole.score - score(*kept.values()).score)
+            assert part.share != 0
