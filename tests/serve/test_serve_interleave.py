@@ -209,9 +209,9 @@ def test_over_http_the_credits_are_read_as_json_and_by_prometheus(tmp_path):
                  "items": [{"id": "a", "team": "new"}, {"id": "b", "team": "old"}]}  # fmt: skip
         client.post("/feedback", json=[shown, *2 * [click(1, 0, "a")]])
         deadline = time.monotonic() + 60
-        while (now := client.get("/comparison").json())["shown"] == 0:
+        while (now := client.get("/comparison").json())["win_rate"] is None:  # shown first, then clicked
             assert time.monotonic() < deadline
-        assert (now["wins"], now["losses"], now["win_rate"]) == (1, 0, 1.0)
+        assert (now["shown"], now["wins"], now["losses"], now["win_rate"]) == (1, 1, 0, 1.0)
         assert client.get("/live").json()["now"]["comparison"] == now
         with Client(server.url) as typed:
             assert msgspec.to_builtins(typed.comparison()) == now
