@@ -112,10 +112,16 @@ def note(worker: Worker, spent: dict[str, float]) -> None:
 
     def opened(partition: int) -> None:
         opening(partition)
-        spent.clear()
         flow = worker.shards[partition].flow
         flow.learn, flow.step = noting("learn", flow.learn), noting("step", flow.step)
 
-    worker._open = opened
+    taking = worker._take
+
+    def first(*args: Any) -> None:  # what came before was waiting for the group and the first fetch
+        spent.clear()
+        worker._take = taking
+        taking(*args)
+
+    worker._open, worker._take = opened, first
     worker.topic.poll = noting("poll", worker.topic.poll)
     worker.store.commit = noting("commit", worker.store.commit)
