@@ -10,17 +10,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from streamrank.config import KafkaSettings
 from streamrank.errors import SourceDown, SourceError
 from streamrank.sources import topics
+from streamrank.sources.confluent_outbox import Outbox
+from streamrank.sources.librdkafka import Heard, shared
 from streamrank.sources.topics import Bounds
 
+__all__ = ["Outbox", "Topic"]
+
 MAX_MESSAGES = 2000  # of one poll
-SHARED = ("security.", "ssl.", "sasl.", "enable.ssl", "socket.", "broker.", "request.timeout")
 _METADATA = b"CGMDv2:"  # how librdkafka writes the metadata of a group; the generation follows
 
 log = logging.getLogger(__name__)
@@ -249,104 +251,3 @@ class Topic:
 
     def _error(self, error: Exception) -> SourceError:
         return self._heard.refusal(f"{self.servers}, topic {self.name}", error)
-
-
-class Outbox:
-    """A producer that is given up when the broker takes nothing for ASK_MS."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._servers = settings.servers
-        self._options = {"bootstrap.servers": settings.servers, **shared(settings)}
-        sending = {"linger.ms": 20, "message.timeout.ms": topics.ASK_MS, "enable.idempotence": True}
-        self._refused: KafkaError | None = None
-        self._heard = Heard()
-        self._options |= self._heard.options
-        try:
-            self._producer: Any = Producer(self._options | sending)
-        except KafkaException as error:
-            raise self._heard.refusal(self._servers, error) from error
-
-    def make_topic(self, topic: str, partitions: int) -> list[int]:
-        admin = AdminClient(self._options)
-        try:
-            if topic not in admin.list_topics(timeout=topics.ASK_MS / 1000).topics:
-                admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(topics.ASK_MS / 1000)
-            found = admin.list_topics(topic, timeout=topics.ASK_MS / 1000).topics[topic]
-        except KafkaException as error:
-            raise self._heard.refusal(self._servers, error) from error
-        return sorted(found.partitions) or list(range(partitions))
-
-    def send(
-        self,
-        topic: str,
-        value: bytes | None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Sequence[tuple[str, bytes]] = (),
-    ) -> None:
-        where = {} if partition is None else {"partition": partition}
-        while True:
-            try:
-                self._producer.produce(
-                    topic, value, key, headers=list(headers), on_delivery=self._delivered, **where
-                )
-                break
-            except BufferError:  # as many as it holds are on their way
-                self._producer.poll(0.1)
-            except KafkaException as error:
-                raise self._heard.refusal(self._servers, error) from error
-        self._producer.poll(0)
-        self._check()
-
-    def flush(self) -> None:
-        left = self._producer.flush(2 * topics.ASK_MS / 1000)
-        self._check()
-        if left:
-            raise SourceDown(f"Kafka at {self._servers}: {left} records were not taken in time")
-
-    def close(self) -> None:
-        self._producer.flush(topics.CLOSE_MS / 1000)
-
-    def _delivered(self, error: KafkaError | None, _: Any) -> None:
-        self._refused = self._refused or error
-
-    def _check(self) -> None:
-        if self._refused is not None:
-            error, self._refused = self._refused, None
-            raise self._heard.refusal(self._servers, KafkaException(error))
-
-
-def shared(settings: KafkaSettings) -> dict[str, Any]:
-    """The options that are not a consumer's alone."""
-    return {name: value for name, value in settings.options.items() if name.startswith(SHARED)}
-
-
-class Heard:
-    """What librdkafka said last of its connections: it tells the reason there, and only the effect elsewhere.
-
-    Its own log is off: it repeats itself a hundred times a second while a broker is away.
-    """
-
-    def __init__(self) -> None:
-        self.said = ""
-        self.options: dict[str, Any] = {"log_level": 0, "error_cb": self._hear}
-
-    def refusal(self, where: str, error: Exception) -> SourceError:
-        """An error that says where and what to do."""
-        first = error.args[0] if error.args else None
-        passing = isinstance(first, KafkaError) and (first.retriable() or first.code() in PASSING)
-        kind = SourceDown if passing else SourceError
-        why = f" ({self.said})" if self.said else ""
-        return kind(
-            f"Kafka at {where}: {first or error!r}{why}. Look whether the broker runs there and lets this "
-            "client in (kafka.servers, kafka.options)."
-        )
-
-    def _hear(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN and error.str() != self.said:
-            self.said = error.str()
-            log.warning("%s", self.said)
-
-
-PASSING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._WAIT_COORD)
