@@ -15,7 +15,17 @@ from streamrank.state import DeadLetter, open_store
 from streamrank.state.digest import shard_digests
 from tests.integration.live import T0, click, counts, events, learn, ranking, replayed
 
-POISON = [build(f"x{n}", T0) for n, build in enumerate(MALFORMED.values())] + [b"", b"\xff\x00", b"[]", b"5"]
+PACKED = msgspec.msgpack.encode({"event": "item", "id": "m", "timestamp": T0, "item": "a"})
+POISON = [build(f"x{n}", T0) for n, build in enumerate(MALFORMED.values())]
+POISON += [
+    b"",
+    b"\xff\x00",
+    b"[]",
+    b"5",
+    PACKED[:-2],
+    msgspec.msgpack.encode({"event": "ranking"}),
+    b"\x00" * 50,
+]
 LONG = b'{"event":"item"' + b" " * 10_000_000  # ten megabytes
 
 
