@@ -15,6 +15,7 @@ from ..config import Settings, load_settings
 from ..errors import ConfigError, SourceError
 from ..pipeline.letters import DeadLetters
 from ..pipeline.replay import stop_signals
+from ..pipeline.shard import start_ms
 from ..pipeline.supervisor import supervise
 from ..pipeline.worker import Worker
 from ..sources.topics import open_topic
@@ -35,6 +36,7 @@ def consume(arguments: argparse.Namespace) -> int:
     url = arguments.store or settings.store
     topic = settings.kafka.topic or TOPICS[arguments.what]
     group = arguments.group or settings.kafka.group or f"streamrank.{arguments.what}"
+    start_ms(settings.kafka.start)  # refused before anything is opened
     log_lines()
     if url.startswith("memory:"):
         raise ConfigError("what a memory:// store learns ends with the process: give redis:// or sqlite:///")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..config import KafkaSettings, Settings
-from ..errors import SourceError, StateLost
+from ..errors import ConfigError, MalformedEvent, SourceError, StateLost
 from ..events.stamps import to_ms
 from ..events.types import Record
 from ..state.base import DeadLetter, Store
@@ -162,13 +162,26 @@ class Shard:
         return f"streamrank state reset --shard '{self.name}'"
 
 
+def start_ms(start: str) -> int | None:
+    """The time that `kafka.start` means; None for `earliest` and `latest`.
+
+    >>> start_ms("ts=1970-01-01T00:00:01Z")
+    1000
+    """
+    how, _, text = start.partition("=")
+    if how == "ts":
+        try:
+            return to_ms(text)
+        except MalformedEvent as error:
+            raise ConfigError(f"kafka.start is {start!r}: {error.reason}. {error.fix}") from None
+    if how == "last":
+        return max(int(time.time() * 1000) - int(text[:-1]) * UNITS_MS[text[-1]], 0)
+    return None
+
+
 def _start(start: str, topic: Partitions, partition: int) -> int:
     """The offset that `kafka.start` means."""
     if start == "earliest":
         return 0
-    if start == "latest":
-        return int(topic.bounds(partition).end)
-    how, _, text = start.partition("=")
-    if how == "ts":
-        return topic.offset_at(partition, to_ms(text))
-    return topic.offset_at(partition, int(time.time() * 1000) - int(text[:-1]) * UNITS_MS[text[-1]])
+    at = start_ms(start)
+    return int(topic.bounds(partition).end) if at is None else topic.offset_at(partition, at)

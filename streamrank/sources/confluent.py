@@ -55,8 +55,8 @@ class Topic:
             "topic.metadata.refresh.interval.ms": 30_000,
             "allow.auto.create.topics": False,
         } | settings.options
-        self._max = int(options.pop("max.poll.records", MAX_MESSAGES))
         self._shared = {"bootstrap.servers": settings.servers, **shared(settings)}
+        self._max = int(options.pop("max.poll.records", MAX_MESSAGES))
         self._admin: AdminClient | None = None
         self._identity: str | None = None  # as of the last poll
         self._noted: list[tuple[str, list[int]]] = []

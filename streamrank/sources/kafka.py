@@ -15,6 +15,7 @@ from kafka.structs import OffsetAndMetadata
 from streamrank.config import KafkaSettings
 from streamrank.errors import SourceDown, SourceError
 from streamrank.sources import topics
+from streamrank.sources.options import check_options
 from streamrank.sources.topics import Bounds
 
 SHARED = (
@@ -32,6 +33,7 @@ class Topic:
 
     def __init__(self, settings: KafkaSettings, topic: str, group: str | None = None) -> None:
         self.name, self.servers = topic, settings.servers
+        self._shared = shared(settings)
         options: dict[str, Any] = {
             "isolation_level": "read_committed",
             "max_poll_records": 2000,
@@ -39,7 +41,6 @@ class Topic:
             "allow_auto_create_topics": False,
             "bootstrap_timeout_ms": topics.ASK_MS,
         } | settings.options
-        self._shared = shared(settings)
         self._admin: Any = None
         self._identity: str | None = None  # as of the last poll
         self._noted: list[tuple[str, list[int]]] = []
@@ -55,7 +56,8 @@ class Topic:
         )
         try:
             if group is not None:  # before it hears of the partitions: hearing of them later is another join
-                self._consumer.subscribe([topic], listener=_Notes(self._consumer, self._noted))
+                notes = _Notes(self._consumer, self._noted)
+                self._asking(lambda: self._consumer.subscribe([topic], listener=notes))
             found = self._asking(lambda: self._consumer.partitions_for_topic(topic))
             if not found:
                 raise SourceError(
@@ -168,12 +170,7 @@ class Outbox:
     """A producer that is given up when the broker takes nothing for ASK_MS."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._servers = settings.servers
-        self._options = {
-            "bootstrap_timeout_ms": topics.ASK_MS,
-            "bootstrap_servers": settings.servers.split(","),
-        }
-        self._options |= {k: v for k, v in settings.options.items() if k.startswith(SHARED)}
+        self._servers, self._options = settings.servers, shared(settings)
         self._waiting: deque[Any] = deque()
         self._producer: Any = connected(
             self._servers, lambda: KafkaProducer(linger_ms=20, max_block_ms=topics.ASK_MS, **self._options)
@@ -220,6 +217,7 @@ class Outbox:
 
 def shared(settings: KafkaSettings) -> dict[str, Any]:
     """The options that are not a consumer's alone."""
+    check_options(settings.options, KafkaConsumer.DEFAULT_CONFIG)
     given = {"bootstrap_timeout_ms": topics.ASK_MS, "bootstrap_servers": settings.servers.split(",")}
     return given | {name: value for name, value in settings.options.items() if name.startswith(SHARED)}
 

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError
 
 from streamrank.config import KafkaSettings
 from streamrank.errors import SourceDown, SourceError
+from streamrank.sources.options import check_options
 
 SHARED = ("security.", "ssl.", "sasl.", "enable.ssl", "socket.", "broker.", "request.timeout")
 PASSING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._WAIT_COORD)
@@ -16,6 +17,7 @@ log = logging.getLogger(__name__)
 
 def shared(settings: KafkaSettings) -> dict[str, Any]:
     """The options that are not a consumer's alone."""
+    check_options(settings.options, {"max.poll.records": 0})
     return {name: value for name, value in settings.options.items() if name.startswith(SHARED)}
 
 

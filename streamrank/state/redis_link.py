@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -78,6 +79,8 @@ def _connector(scheme: str, parts: SplitResult, settings: RedisSettings) -> Call
         "protocol": 2,
     }
     if scheme.startswith("rediss"):
+        if settings.ca_file and not Path(settings.ca_file).is_file():
+            raise ConfigError(f"redis.ca_file is {settings.ca_file!r}: there is no such file")
         options |= {"ssl": True, "ssl_ca_certs": settings.ca_file or None}
     if scheme.endswith("+cluster"):
         if number:

@@ -51,6 +51,7 @@ STARTS = {  # where a shard of records of 5, 3 and 1 hours ago begins
     "ts=2023-11-14T22:13:20Z": 0,
     "last=4h": 20,
     "last=7200s": 40,
+    "last=99999999d": 0,  # before 1970
 }
 
 

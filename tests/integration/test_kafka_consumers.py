@@ -112,6 +112,7 @@ def test_a_member_whose_supervisor_is_killed_ends_too(new_topic, produce, settin
 def test_what_cannot_work_is_refused_before_anything_is_read(capsys, monkeypatch):
     assert main(["consume", "clicks", "--store", "memory://"]) == 2
     assert "ends with the process: give redis:// or sqlite:///" in capsys.readouterr().err
-    monkeypatch.setenv("STREAMRANK_KAFKA_START", "yesterday")
-    assert main(["consume", "clicks", "--store", "sqlite:///x.db"]) == 2
-    assert "kafka.start is 'yesterday'" in capsys.readouterr().err
+    for start in ("yesterday", "ts=yesterday"):
+        monkeypatch.setenv("STREAMRANK_KAFKA_START", start)
+        assert main(["consume", "clicks", "--store", "sqlite:///x.db"]) == 2
+        assert f"kafka.start is '{start}'" in capsys.readouterr().err

@@ -243,6 +243,12 @@ def test_an_option_that_the_client_does_not_know_is_named(client, broker):
         open_topic(wrong, "t", "g")
 
 
+def test_a_name_that_no_topic_can_have_is_refused(kafka):
+    for group in ("g", None):
+        with pytest.raises(SourceError, match="bad topic!"):
+            open_topic(kafka, "bad topic!", group)
+
+
 def test_a_client_that_is_not_installed_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(topics.CLIENTS, "confluent", ("no_such_module", "fast"))
     with pytest.raises(ConfigError, match=r"needs no_such_module.*pip install 'streamrank\[fast\]'"):

@@ -214,3 +214,8 @@ def test_tls_with_a_certificate_that_is_trusted_and_not_without(
         assert store.get(S, "w") == b"1"
     with pytest.raises(StoreError, match="certificate verify failed"):
         RedisStore(f"rediss://localhost:{port}", AT_ONCE)
+
+
+def test_a_file_of_certificates_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"redis\.ca_file is 'nowhere\.pem': there is no such file"):
+        RedisStore("rediss://127.0.0.1:1", RedisSettings(ca_file="nowhere.pem"))
