@@ -53,9 +53,9 @@ def first_units(n: int) -> Units:
            [ 0.5, -0.5,  0.5, -0.5]])
     """
     pair = np.arange(n) // 2
-    w = np.stack([(2.0 * pair + 1.0) / ((n + 1) // 2) - 1.0, (-1.0) ** np.arange(n) / math.sqrt(n)])
+    w = np.stack([(4.0 * pair + 2.0) / n - 1.0, (-1.0) ** np.arange(n) / math.sqrt(n)])
     if n % 2:
-        w[1, -1] = 0.0  # it has no partner
+        w[0, -1] = 0.0  # it has no partner; with no weight instead it would never move
     return Units(w, np.zeros((2, n)), np.zeros((2, n)), w.copy())
 
 

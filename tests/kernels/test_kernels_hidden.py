@@ -193,3 +193,18 @@ def test_hidden_units_learn_what_no_linear_score_can():
     test = lists(300, 1)
     assert wrong(linear, test) > 0.4
     assert wrong(hidden, test) < 0.05
+
+
+@pytest.mark.parametrize("hidden", [1, 2, 3, 5, 8])
+def test_every_unit_learns_something_of_its_own_however_many_there_are(hidden):
+    rng = np.random.default_rng(hidden)
+    ranker = build("ranknet", {"hidden": hidden})
+    X = rng.normal(size=(6, N))
+    np.testing.assert_allclose(ranker.scores(batch_of([(X, X[:, 0], np.ones(6))])), 0.0, atol=1e-15)
+    ranker.learn_batch(batch_of([some_list(rng) for _ in range(50)]))
+    W = ranker._scorer.weights.w[:N]
+    assert (np.abs(W).max(axis=0) > 1e-3).all()
+    units = np.concatenate([W, ranker._scorer.units.w])
+    for h in range(hidden):
+        for other in range(h):
+            assert np.abs(units[:, h] - units[:, other]).max() > 1e-3
