@@ -180,6 +180,19 @@ def test_far_apart_scores_overflow_nothing():
     assert 0 < slope(np.array([1e300, -1e300]), y, c, BY_LABEL)[1] < 1e-25
 
 
+@pytest.mark.parametrize("ahead", [30.0, 800.0, 1e12])
+def test_listmle_learns_the_rest_of_a_list_whose_first_row_is_far_ahead(ahead):
+    rng = np.random.default_rng(0)
+    s, y, c = rng.normal(size=6), np.array([2.0, 2.0, 1.0, 1.0, 0.0, 0.0]), rng.uniform(1, 2, 6)
+    value, ds = both("listmle", s, y, c, BY_LABEL)
+    # the one ahead is drawn first for sure, and is not there when the others are drawn
+    more, slopes = both(
+        "listmle", np.append(s, s.max() + ahead), np.append(y, 3.0), np.append(c, 1.0), BY_LABEL
+    )
+    np.testing.assert_allclose(7 * slopes, np.append(6 * ds, 0.0), rtol=1e-9, atol=1e-11)
+    assert 7 * more == pytest.approx(6 * value, rel=1e-9)
+
+
 def test_explicit_pairs_without_weight_teach_nothing():
     s = np.zeros(3)
     ds = slope(s, s, s, EXPLICIT, [(0, 1, 0.0), (1, 2, -1.0), (2, 0, math.nan)])

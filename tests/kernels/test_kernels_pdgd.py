@@ -1,5 +1,6 @@
 """PDGD against Plackett-Luce chances taken in full, and what its weights are for: clicks free of bias."""
 
+from decimal import Decimal, localcontext
 from itertools import permutations, product
 
 import numpy as np
@@ -122,6 +123,30 @@ def test_far_apart_scores_overflow_nothing(far):
     for s in permutations([far, 0.0, -far, 1.0]):
         value, ds = both(np.array(s), y, c, BY_LABEL)
         assert np.isfinite([value, *ds]).all()
+
+
+@pytest.mark.parametrize("ahead", [300.0, 1e3, 1e5])
+def test_the_weights_are_right_beside_a_row_that_is_far_ahead(ahead):
+    def exactly(s):
+        odds = [Decimal(float(v)).exp() for v in s]
+        chance = Decimal(1)
+        for p in range(len(odds)):
+            chance *= odds[p] / sum(odds[p:])
+        return chance
+
+    rng = np.random.default_rng(1)
+    for place, (i, j) in product(range(5), [(0, 4), (4, 0), (1, 2), (3, 1), (2, 3)]):
+        s = rng.normal(size=5)
+        s[place] += ahead
+        turned = s.copy()
+        turned[[i, j]] = s[[j, i]]
+        with localcontext(prec=50):
+            swapped = exactly(turned)
+            expected = float(swapped / (swapped + exactly(s)))
+        expected /= 1 + np.exp(np.clip(s[j] - s[i], -700, 700))
+        value, ds = both(s, s, s, EXPLICIT, [(i, j, 1.0)])
+        assert -value == pytest.approx(expected, abs=1e-12)
+        assert np.isfinite(ds).all()
 
 
 def test_a_sampled_order_has_its_plackett_luce_chance():

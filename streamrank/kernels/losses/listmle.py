@@ -7,6 +7,8 @@ import numpy as np
 from ..jit import jit
 from .pairs import Floats, preference
 
+FAINT = 1e-200  # a sum of odds this small has lost digits, or all
+
 
 @jit
 def listmle(s: Floats, y: Floats, c: Floats, mode: int, ds: Floats) -> float:
@@ -23,21 +25,33 @@ def listmle(s: Floats, y: Floats, c: Floats, mode: int, ds: Floats) -> float:
     """
     m = len(s)
     ds[:] = 0.0
-    odds = np.exp(s - s.max()) if m else s
+    if m == 0:
+        return 0.0
+    highest = s.max()
+    all_odds = np.exp(s - highest)
     value = 0.0
     for i in range(m):
-        weight, partition = 0.0, 0.0
+        weight, partition, top, odds = 0.0, 0.0, highest, all_odds
         for j in range(m):
             if not _above(mode, y[j], c[j], y[i], c[i]):
                 partition += odds[j]
             if j != i:
                 weight = max(weight, preference(mode, y[i], c[i], y[j], c[j]))
         if weight > 0.0:
+            if partition < FAINT:  # a row above is so far ahead that nothing is left of the others' odds
+                top, partition = -np.inf, 0.0
+                for j in range(m):
+                    if not _above(mode, y[j], c[j], y[i], c[i]):
+                        top = max(top, s[j])
+                odds = np.exp(np.minimum(s - top, 0.0))
+                for j in range(m):
+                    if not _above(mode, y[j], c[j], y[i], c[i]):
+                        partition += odds[j]
             for j in range(m):
                 if not _above(mode, y[j], c[j], y[i], c[i]):
                     ds[j] += weight * odds[j] / partition
             ds[i] -= weight
-            value += weight * (math.log(partition) - math.log(odds[i]))
+            value += weight * (math.log(partition) + top - s[i])
     ds /= m
     return value / m
 

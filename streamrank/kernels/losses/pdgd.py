@@ -7,6 +7,7 @@ import numpy as np
 from ..jit import jit
 from .pairs import Columns, Floats, preference
 
+FAINT = 1e-200  # odds this small beside the largest have lost digits, or all
 FAR = 1e100  # odds beyond are as good as certain
 
 
@@ -61,7 +62,10 @@ def pdgd(
 @jit
 def _pull(s: Floats, odds: Floats, left: Floats, i: int, j: int, weight: float, ds: Floats) -> float:
     chance = 1.0 / (1.0 + math.exp(min(max(s[j] - s[i], -60.0), 60.0)))
-    weight *= debias(odds, left, i, j)
+    if left[max(i, j)] < FAINT:  # some row is so far ahead that nothing is left of the odds below it
+        weight *= debias_far(s, i, j)
+    else:
+        weight *= debias(odds, left, i, j)
     slope = weight * chance * (1.0 - chance)
     ds[i] -= slope
     ds[j] += slope
@@ -88,3 +92,23 @@ def debias(odds: Floats, left: Floats, i: int, j: int) -> float:
         if not 1.0 / FAR < ratio < FAR:  # every factor lies on the same side of 1
             break
     return ratio / (1.0 + ratio)
+
+
+@jit
+def debias_far(s: Floats, i: int, j: int) -> float:
+    """`debias` by logarithms, whatever lies between the scores; slower.
+
+    >>> round(debias_far(np.array([0.0, math.log(3.0)]), 0, 1), 12)
+    0.75
+    >>> round(debias_far(np.array([0.0, 1e6, math.log(3.0)]), 0, 2), 12)  # one between them is no matter
+    0.75
+    """
+    a, b = min(i, j), max(i, j)
+    log_left, log_ratio = -math.inf, 0.0
+    for p in range(len(s) - 1, a, -1):
+        top = max(log_left, s[p])
+        log_left = top + math.log(math.exp(log_left - top) + math.exp(s[p] - top))
+        if p <= b:
+            with_a = math.exp(min(s[a] - log_left, 700.0))
+            log_ratio -= math.log(max(1.0 - math.exp(s[b] - log_left) + with_a, with_a, 1e-300))
+    return 1.0 / (1.0 + math.exp(min(max(-log_ratio, -700.0), 700.0)))
