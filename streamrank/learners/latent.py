@@ -266,21 +266,38 @@ class RoBiRankMF(river.reco.base.Ranker):
         """
         ranked = np.full(len(users), -1, np.int64)
         had: dict[Hashable, list[Hashable]] = {}
-        tables = self._tables
         for t, (user, item) in enumerate(zip(_plain(users), _plain(items), strict=True)):
-            mine, column = had.setdefault(user, []), tables.items.find(item)
-            if column >= 0:
-                rows = np.array([tables.items.find(key) for key in mine], np.int64)
-                n_rows = int(tables.standing[1])
-                ranked[t] = rank_of(tables.arrays, self._taste(user), column, rows[rows >= 0], n_rows)
+            mine = had.setdefault(user, [])
+            ranked[t] = self.place_of(user, item, mine)
             mine.append(item)
             self.learn_one(user, item)
         return ranked
 
+    def place_of(self, user: Hashable, item: Hashable, without: Iterable[Hashable] = ()) -> int:
+        """The rank of an item for a user, from 0, among all in use but some; -1 for one that is not known."""
+        tables = self._tables
+        column = tables.items.find(item)
+        if column < 0:
+            return -1
+        rows = np.array([tables.items.find(key) for key in without], np.int64)
+        place = rank_of(tables.arrays, self._taste(user), column, rows[rows >= 0], int(tables.standing[1]))
+        return int(place)
+
     # -- many passes, in strata ----------------------------------------------------------------------------
 
-    def fit(self, users: Ids, items: Ids, passes: int = 1, workers: int = 1, *, threads: bool = True) -> None:
+    def fit(
+        self,
+        users: Ids,
+        items: Ids,
+        passes: int = 1,
+        workers: int = 1,
+        *,
+        threads: bool = True,
+        y: Floats | None = None,
+    ) -> None:
         """Learn clicks at hand, shuffled anew each pass, in strata by `workers` threads (`strata.py`).
+
+        `y` are their weights, above 0.
 
         Each worker has a generator of its own and no two touch the same row, so threads and the serial run of
         the same schedule (``threads=False``) reach the same bits. Another number of workers is another
@@ -296,21 +313,23 @@ class RoBiRankMF(river.reco.base.Ranker):
         rng = np.random.default_rng([int(self._generator[0]), self._clicks])
         generators = [np.array([word], np.uint64) for word in rng.integers(0, 2**63, workers)]
         shift = shift_for(len(tables.items.ids), workers)
-        ones = np.ones(len(rows))
+        weights = np.ones(len(rows)) if y is None else y
         with ThreadPoolExecutor(workers if threads else 1) as pool:
             for _ in range(passes):
                 order = rng.permutation(len(rows))
-                shuffled = rows[order], columns[order]
+                shuffled = rows[order], columns[order], weights[order]
                 numbers = self._clicks + np.arange(len(order))
 
-                def learn(job: Job, shuffled: tuple[Ints, Ints] = shuffled, numbers: Ints = numbers) -> None:
+                def learn(
+                    job: Job, shuffled: tuple[Ints, Ints, Floats] = shuffled, numbers: Ints = numbers
+                ) -> None:
                     part = job.clicks
                     self._step(
-                        shuffled[0][part], shuffled[1][part], ones[: len(part)], numbers[part],
+                        shuffled[0][part], shuffled[1][part], shuffled[2][part], numbers[part],
                         generators[job.worker], job.stratum, streams=False,
                     )  # fmt: skip
 
-                for jobs in sub_passes(*shuffled, workers, shift):
+                for jobs in sub_passes(*shuffled[:2], workers, shift):
                     list(pool.map(learn, jobs))
                 self._clicks += len(rows)
         self._generator[0] = rng.integers(0, 2**63)
@@ -329,6 +348,19 @@ class RoBiRankMF(river.reco.base.Ranker):
                 raise ValueError(f"more {name} than max_{name} = {table.limit}: raise it, or use learn_batch")
             found.append(np.array([take(key) for key in distinct], np.int64)[codes])
         return found[0], found[1]
+
+    def holds(self, users: Ids, items: Ids) -> npt.NDArray[np.bool_]:
+        """Whether user and item of each click have a row."""
+        find_user, find_item = self._tables.users.find, self._tables.items.find
+        found = (find_user(u) >= 0 <= find_item(i) for u, i in zip(_plain(users), _plain(items), strict=True))
+        return np.fromiter(found, np.bool_, len(users))
+
+    def adopt(self, other: Self) -> None:
+        """The factors of another learner of the same clicks, for every user here and for all its items.
+
+        What this one has counted, of whom and when, stays; items that are new here are the first to go.
+        """
+        self._tables.adopt(other._tables)
 
     # -- state ---------------------------------------------------------------------------------------------
 

@@ -1,28 +1,26 @@
 """Where the lists that a shard has learnt come from: a log or a topic taken again, or the archive."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
-
-import msgspec
 
 from ..config import Settings
 from ..errors import ConfigError, SourceError
-from ..events.types import Record
 from ..learners.registry import build
 from ..sources.base import Source
 from ..state.values import decode
-from .flow import Flow
-from .learnt import Learnt, recording
-from .memory import check_source, hash_of
-
-Taken = Callable[[int, int], None]
+from .again import Taken, Until, again, clicks_again, since
+from .clicks import Clicks, joined
+from .learnt import Learnt
+from .memory import check_source
 
 
 class Note(NamedTuple):
     """What the models knew at an offset, when they had learnt so many lists."""
 
     offset: int
-    lists: int
+    lists: int  # or clicks
     entries: Mapping[str, bytes]
 
 
@@ -39,6 +37,17 @@ class Data(Protocol):
 
     def note(self, shard: str, lists: int) -> Note | None:
         """What the models knew before list number `lists`, at the latest; None: nothing, at the start."""
+        ...
+
+    def clicks(self, shard: str) -> Until:
+        """Asked for an offset and the shard's entries of that moment: its clicks up to there since the last.
+
+        The first time from the first that is there.
+        """
+        ...
+
+    def clicks_note(self, shard: str, clicks: int) -> Note | None:
+        """What the recommenders knew before click number `clicks`, as `note` says it of the models."""
         ...
 
 
@@ -60,6 +69,16 @@ class LogData:
     def note(self, shard: str, lists: int) -> Note | None:  # noqa: ARG002
         return None
 
+    def clicks(self, shard: str) -> Until:  # noqa: ARG002
+        def records(start: int, entries: Mapping[str, bytes]) -> Iterator[tuple[int, bytes]]:
+            check_source(self._source.fingerprint(), entries)
+            yield from ((record.offset, record.value) for record in self._source.records(start))
+
+        return clicks_again(lambda start, _end, entries: records(start, entries), self._settings, self._taken)
+
+    def clicks_note(self, shard: str, clicks: int) -> Note | None:  # noqa: ARG002
+        return None
+
 
 class TopicData:
     """A topic of Kafka taken again; partition p feeds the shard TOPIC[p]."""
@@ -68,6 +87,24 @@ class TopicData:
         self._topic, self._settings, self._taken = topic, settings, taken
 
     def lists(self, shard: str, end: int, entries: Mapping[str, bytes]) -> Iterator[Learnt]:
+        records = self._records(shard, 0, end, entries)
+        yield from again(records, self._settings, end, entries, self._taken)
+
+    def first(self, shard: str) -> int:  # noqa: ARG002
+        return 0
+
+    def note(self, shard: str, lists: int) -> Note | None:  # noqa: ARG002
+        return None
+
+    def clicks(self, shard: str) -> Until:
+        return clicks_again(partial(self._records, shard), self._settings, self._taken)
+
+    def clicks_note(self, shard: str, clicks: int) -> Note | None:  # noqa: ARG002
+        return None
+
+    def _records(
+        self, shard: str, start: int, end: int, entries: Mapping[str, bytes]
+    ) -> Iterator[tuple[int, bytes | None]]:
         partition, bounds = self._bounds(shard)
         if bounds.end < end:
             raise SourceError(
@@ -76,16 +113,10 @@ class TopicData:
             )
         found = (
             (message.offset, message.value)
-            for messages in self._topic.read(partition, bounds.start, end)
+            for messages in self._topic.read(partition, start or bounds.start, end)
             for message in messages
         )
-        yield from again(_since(found, entries, shard), self._settings, end, entries, self._taken)
-
-    def first(self, shard: str) -> int:  # noqa: ARG002
-        return 0
-
-    def note(self, shard: str, lists: int) -> Note | None:  # noqa: ARG002
-        return None
+        return found if start else since(found, entries, shard)
 
     def _bounds(self, shard: str) -> tuple[int, Any]:
         name, _, number = shard.removesuffix("]").rpartition("[")
@@ -112,82 +143,64 @@ class ArchiveData:
             self._taken(learnt.end, total)
 
     def first(self, shard: str) -> int:
-        from .archive import kept, shard_folder
+        from .archive import shard_folder
+        from .shelf import kept
 
         files = kept(shard_folder(self._folder, shard))
         return files[0].first if files else 0
 
     def note(self, shard: str, lists: int) -> Note | None:
-        from .archive import notes, shard_folder
+        from .archive import shard_folder
 
-        first = self.first(shard)
-        if not first:
-            return None
-        found = [n for n in notes(shard_folder(self._folder, shard)) if first <= n.lists <= lists]
-        if not found:
-            raise SourceError(
-                f"the archive of shard {shard!r} begins at list {first} and does not say what the models "
-                "knew then: reconcile from the log, or when more is learnt"
-            )
-        last = found[-1]
-        return Note(last.offset, last.lists, msgspec.msgpack.decode(last.path.read_bytes()))
+        return _noted(shard_folder(self._folder, shard), lists, "list")
+
+    def clicks(self, shard: str) -> Until:
+        from .archive import read_clicks
+
+        start = -1
+
+        def until(end: int, entries: Mapping[str, bytes]) -> Clicks:  # noqa: ARG001
+            nonlocal start
+            total = n_clicks(entries)
+            found = joined(read_clicks(self._folder, shard, total, start), max(start, 0))
+            start = total
+            self._taken(total, total)
+            return found
+
+        return until
+
+    def clicks_note(self, shard: str, clicks: int) -> Note | None:
+        from .archive import clicks_folder
+
+        return _noted(clicks_folder(self._folder, shard), clicks, "click")
+
+
+def _noted(folder: Path, number: int, what: str) -> Note | None:
+    from .shelf import kept, notes
+
+    files = kept(folder)
+    first = files[0].first if files else 0
+    if not first:
+        return None
+    found = [note for note in notes(folder) if first <= note.number <= number]
+    if not found:
+        raise SourceError(
+            f"the archive {folder} begins at {what} {first} and does not say what was known then: reconcile "
+            "from the log, or when more is learnt"
+        )
+    last = found[-1]
+    return Note(last.offset, last.number, last.entries())
 
 
 def n_learnt(entries: Mapping[str, bytes]) -> int:
     """How many lists a shard has learnt, by its entries."""
-    return int(cast(dict[str, int], decode(entries["counts"])).get("learnt", 0))
+    return _count(entries, "learnt")
 
 
-def again(
-    records: Iterable[tuple[int, bytes | None]],
-    settings: Settings,
-    end: int,
-    entries: Mapping[str, bytes],
-    taken: Taken,
-) -> Iterator[Learnt]:
-    """The lists of records, up to offset `end`, by the same flow; no model learns here.
-
-    Refused is a log whose last record is not the one the shard took last.
-    """
-    flow = Flow(settings)
-    flow.models = []
-    found: list[Learnt] = []
-    flow.recorder = recording(flow.counts, found.append)
-    for offset, value in records:
-        if offset >= end:
-            break
-        if value is None:
-            flow.skip(offset)
-        else:
-            flow.step(Record(offset, value))
-        if flow.counts["events"] % 500 == 0:
-            taken(flow.offset, end)
-        yield from found
-        found.clear()
-    flow.learn()
-    yield from found
-    last = decode(entries["last"]) if "last" in entries else ""
-    if last and hash_of(flow.last_value or b"") != last:
-        why = (
-            f"the log ends at record {flow.offset}, and the store stands at {end}: give the whole log it was "
-            "learnt from"
-            if flow.offset < end
-            else f"record {end - 1} is not the one the store took last: another log"
-        )
-        raise SourceError(why)
+def n_clicks(entries: Mapping[str, bytes]) -> int:
+    """How many clicks its recommenders have learnt."""
+    return _count(entries, "clicks")
 
 
-def _since(
-    records: Iterator[tuple[int, bytes | None]], entries: Mapping[str, bytes], shard: str
-) -> Iterator[tuple[int, bytes | None]]:
-    """From the record on that the shard was begun with."""
-    source = decode(entries["source"]) if "source" in entries else ""
-    for offset, value in records:
-        if not source or hash_of(value or b"") == source:
-            yield offset, value
-            break
-    else:
-        raise SourceError(
-            f"{shard}: the topic no longer holds the record that the store began with: use --data archive"
-        )
-    yield from records
+def _count(entries: Mapping[str, bytes], name: str) -> int:
+    return int(cast(dict[str, int], decode(entries["counts"])).get(name, 0))

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..config import Settings
 from ..errors import MalformedEvent
 from ..events.clock import EventClock
@@ -28,6 +30,7 @@ from ..preferences.join import Join, Shown
 from ..preferences.judge import Judge
 from ..preferences.shown import items_of
 from ..state.base import DeadLetter
+from .clicks import Clicks
 from .model import Model, Trials
 from .recommender import Recommender
 
@@ -72,11 +75,13 @@ class Flow:
         self.last_value: bytes | None = None
         self.letters: list[DeadLetter] = []  # since the last commit
         self.recorder: Callable[[Batch, Trials], None] | None = None  # is shown what the models learn
+        self.click_recorder: Callable[[Clicks], None] | None = None  # and what the recommenders do
+        self.wants_clicks = bool(self.recommenders)
         self._wants_items = any(model.learner.wants_items for model in self.models)
         self._at = -1  # the offset of the record in hand
         self._builder = BatchBuilder()
         self._trials = Trials()
-        self._clicks: list[tuple[str, str, float]] = []  # user, item, grade: for the recommenders
+        self._clicks: list[tuple[str, str, float, int]] = []  # user, item, grade, offset: for recommenders
         # each lets an event of its kind do what it does; False: it came too late to do it
         self._take: dict[type, Callable[[Any], bool]] = {
             Ranking: self._take_ranking,
@@ -119,8 +124,11 @@ class Flow:
             for model in self.models:
                 model.learn(batch, trials)
         if self._clicks:
-            users, items, weights = (list(column) for column in zip(*self._clicks, strict=True))
+            users, items, weights, offset = (list(column) for column in zip(*self._clicks, strict=True))
             self._clicks = []
+            if self.click_recorder is not None:
+                taken = np.array(weights), np.array(offset, np.int64)
+                self.click_recorder(Clicks(users, items, *taken, self.counts["clicks"]))
             for recommender in self.recommenders:
                 recommender.learn(users, items, weights, self.counts["clicks"])
             self.counts["clicks"] += len(users)
@@ -187,11 +195,11 @@ class Flow:
             return False
         self.clock.observe(event.time_ms)
         self.seen.expire(self.clock.watermark)
-        user = self.join.user_of(event) if self.recommenders else ""
+        user = self.join.user_of(event) if self.wants_clicks else ""
         if not self.join.click(event, self.clock.now):
             return False
         if user:
-            self._clicks.append((user, event.item, self.join.grade(event)))
+            self._clicks.append((user, event.item, self.join.grade(event), self._at))
         return True
 
     def _take_item(self, event: ItemMetadata) -> bool:

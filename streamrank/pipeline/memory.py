@@ -9,7 +9,7 @@ seen/…            ids seen lately                       quality/NAME    how we
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -31,7 +31,9 @@ def all_entries(flow: Flow) -> dict[str, bytes]:
     entries = _small(flow)
     for prefix, part in _parts(flow).items():
         entries |= {prefix + key: value for key, value in part.to_state().items()}
-    return {key: encode(value) for key, value in entries.items() if value is not None} | model_entries(flow)
+    return {key: encode(value) for key, value in entries.items() if value is not None} | model_entries(
+        _learners(flow)
+    )
 
 
 def changes(flow: Flow) -> dict[str, bytes | None]:
@@ -55,12 +57,19 @@ def learner_changes(model: str, learner: Ranker | RoBiRankMF) -> dict[str, bytes
     return {key: None if value is None else encode(value) for key, value in entries.items()}
 
 
-def model_entries(flow: Flow) -> dict[str, bytes]:
-    """Every entry of what the learners learnt, encoded."""
+def model_entries(models: Iterable[Model | Recommender]) -> dict[str, bytes]:
+    """Every entry of what the learners of some models learnt, encoded."""
+    entries: dict[str, bytes] = {}
+    for model in models:
+        entries |= learner_entries(f"model/{model.name}/", model.learner)
+    return entries
+
+
+def learner_entries(prefix: str, learner: Ranker | RoBiRankMF) -> dict[str, bytes]:
+    """Every entry of what a learner learnt, encoded."""
     entries: dict[str, StateValue] = {}
-    for model in _learners(flow):
-        for key, value in model.learner.to_state().items():
-            entries |= _learnt(f"model/{model.name}/", key, value, None)
+    for key, value in learner.to_state().items():
+        entries |= _learnt(prefix, key, value, None)
     return {key: encode(value) for key, value in entries.items() if value is not None}
 
 
@@ -85,9 +94,11 @@ def restore(flow: Flow, entries: Mapping[str, bytes], offset: int) -> None:
             model.history = History.from_state(model.history.names, quality)
 
 
-def restore_learner(model: str, learner: Ranker | RoBiRankMF, state: Mapping[str, Any]) -> None:
+def restore_learner(
+    model: str, learner: Ranker | RoBiRankMF, state: Mapping[str, Any], *, under: str = "model"
+) -> None:
     """Bring a new learner to the state of a model, if there is one among these decoded entries."""
-    prefix = f"model/{model}/"
+    prefix = f"{under}/{model}/"
     learnt = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
     arrays = {key: value for key, value in learnt.items() if isinstance(value, np.ndarray)}
     if learnt:

@@ -1,9 +1,10 @@
-"""Learnt lists <-> a table for Parquet: a row an item, readable by any tool that knows the format."""
+"""Learnt lists and clicks <-> tables for Parquet, readable by any tool that knows the format."""
 
 import numpy as np
 import pyarrow as pa
 
 from ..features.batch import EXAMPLE, NO_ITEMS, Batch, Ints, Modes, item_keys, places
+from .clicks import Clicks
 from .learnt import Learnt
 
 KINDS = ("labels", "every other", "pairs", "scored", "example")  # by the mode of a list
@@ -23,6 +24,17 @@ SCHEMA = pa.schema(
         ("label", pa.float64()),
         ("weight", pa.float64()),
         ("pairs", pa.list_(_PAIR)),  # those of the list, by place, at its first row
+    ]
+)
+
+CLICKS_SCHEMA = pa.schema(
+    [
+        ("shard", _NAME),
+        ("click", pa.int64()),  # its number in the order of learning
+        ("offset", pa.int64()),  # of the record it came with
+        ("user", pa.string()),
+        ("item", pa.string()),
+        ("weight", pa.float64()),
     ]
 )
 
@@ -100,6 +112,29 @@ def from_table(table: pa.Table, first: int, end: int, *, keys: bool = False) -> 
     )
     ranking, offset = (table.column(name).to_numpy()[starts] for name in ("ranking", "offset"))
     return Learnt(batch, ranking, offset, first, items)
+
+
+def clicks_table(clicks: Clicks, shard: str) -> pa.Table:
+    """A table of clicks, a row each."""
+    n = len(clicks.users)
+    return pa.Table.from_arrays(
+        [
+            pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([shard])),
+            pa.array(np.arange(clicks.first, clicks.end)),
+            pa.array(clicks.offset),
+            pa.array(clicks.users, pa.string()),
+            pa.array(clicks.items, pa.string()),
+            pa.array(clicks.weights),
+        ],
+        schema=CLICKS_SCHEMA,
+    )
+
+
+def clicks_from(table: pa.Table, first: int) -> Clicks:
+    """The clicks of a table, the first of which has this number."""
+    users, items = (table.column(name).to_pylist() for name in ("user", "item"))
+    weights, offset = (table.column(name).to_numpy() for name in ("weight", "offset"))
+    return Clicks(users, items, weights, offset, first)
 
 
 def _pairs(batch: Batch, sizes: Ints) -> pa.Array:

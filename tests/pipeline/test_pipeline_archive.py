@@ -11,18 +11,26 @@ import numpy as np
 import pytest
 
 from streamrank.cli import main
-from streamrank.config import ArchiveSettings, ModelSettings, ReconcileSettings, Settings
+from streamrank.config import (
+    ArchiveSettings,
+    ModelSettings,
+    RecommenderSettings,
+    ReconcileSettings,
+    Settings,
+)
 from streamrank.errors import SourceError, StoreFull
 from streamrank.events.types import Record
 from streamrank.features.batch import join_batches
-from streamrank.pipeline import archive as archives
-from streamrank.pipeline.archive import Archive, kept, notes, read_lists, shard_folder
+from streamrank.learners.latent import RoBiRankMF
+from streamrank.pipeline import shelf
+from streamrank.pipeline.archive import Archive, read_lists, shard_folder
 from streamrank.pipeline.checkpoint import Checkpoint
 from streamrank.pipeline.datasets import ArchiveData, LogData, TopicData
 from streamrank.pipeline.driftlog import drift_history
 from streamrank.pipeline.flow import Flow
 from streamrank.pipeline.members import lead, noted
 from streamrank.pipeline.reconcile import reconcile
+from streamrank.pipeline.shelf import kept, notes
 from streamrank.pipeline.training import TrainingSet
 from streamrank.simulation import Settings as SimulationSettings
 from streamrank.simulation import Simulator
@@ -163,7 +171,7 @@ def test_killed_between_archive_and_commit_nothing_is_lost_or_doubled(settings, 
 
 
 def test_small_files_are_merged_and_old_ones_go(settings, tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "MERGED", 4)
+    monkeypatch.setattr(shelf, "MERGED", 4)
     with open_store("memory://") as store:
         learn(store, settings, every=20)
         entries, end = store.read("0")
@@ -178,11 +186,59 @@ def test_small_files_are_merged_and_old_ones_go(settings, tmp_path, monkeypatch)
     Archive(aged.archive, "0", 9, flow := Flow(aged)).tidy()
     assert not flow.counts["learnt"]
     assert kept(folder) == files[1:]
-    assert all(note.lists >= files[1].first for note in notes(folder))
+    assert all(note.number >= files[1].first for note in notes(folder))
+
+
+def test_files_merged_while_they_are_read_are_read_all_the_same(settings, tmp_path, monkeypatch):
+    with open_store("memory://") as store:
+        learn(store, settings, every=100)
+        entries, end = store.read("0")
+        lists = ArchiveData(settings).lists("0", end, entries)
+        first = [next(lists) for _ in range(3)]
+        monkeypatch.setattr(shelf, "MERGED", 4)
+        before = kept(shard_folder(settings.archive.folder, "0"))
+        checkpoint = Checkpoint(store, Flow(settings))
+        checkpoint.flow.step(Record(END, MORE[0]))
+        checkpoint.commit()
+        assert not set(before) & set(kept(shard_folder(settings.archive.folder, "0")))
+    expected = all_of(log_data(tmp_path, settings).lists("0", end, entries))
+    assert same(all_of([*first, *lists]), expected)
+
+
+def test_archive_log_and_topic_give_the_same_clicks(settings, tmp_path):
+    settings = msgspec.structs.replace(settings, recommenders=[RecommenderSettings(name="latent")])
+    half, messages = END // 2, [SimpleNamespace(offset=k, value=value) for k, value in enumerate(LOG)]
+    topic = SimpleNamespace(
+        name="clicks",
+        bounds=lambda _: SimpleNamespace(start=0, end=END),
+        read=lambda _, start, end: iter([messages[start:end]]),
+    )
+    with open_store("memory://") as store:
+        learn(store, settings, half, shard="clicks[0]")
+        parts = [store.read("clicks[0]")]
+        archived = ArchiveData(settings).clicks("clicks[0]")
+        found = [[archived(half, parts[0][0])]]
+        flow = learn(store, settings, shard="clicks[0]")
+        parts.append(store.read("clicks[0]"))
+        found[0].append(archived(END, parts[1][0]))
+    for data in (log_data(tmp_path, settings), TopicData(topic, settings)):
+        until = data.clicks("clicks[0]")
+        found.append([until(end, entries) for entries, end in parts])
+    for one, two in found:
+        assert (one.first, one.end, two.end) == (0, two.first, flow.counts["clicks"])
+        assert [one.users, one.items] == [found[0][0].users, found[0][0].items]
+        assert [two.users, two.items] == [found[0][1].users, found[0][1].items]
+        assert np.array_equal(two.weights, found[0][1].weights)
+        assert np.array_equal(two.offset, found[0][1].offset)
+    learner = RoBiRankMF()
+    for clicks in found[0]:
+        learner.learn_batch(clicks.users, clicks.items, clicks.weights)
+    expected = flow.recommenders[0].learner.to_state()["items"]
+    np.testing.assert_array_equal(learner.to_state()["items"], expected, strict=True)
 
 
 def test_without_its_beginning_the_archive_still_leads_to_the_stored_weights(settings, tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "NOTE_SHARE", 0)
+    monkeypatch.setattr(shelf, "NOTE_SHARE", 0)
     with open_store("memory://") as store:
         flow = learn(store, settings, every=60)
         for file in kept(shard_folder(settings.archive.folder, "0"))[:5]:
