@@ -7,17 +7,18 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..config import Settings, load_settings
-from ..errors import ConfigError, SourceError
+from ..errors import ConfigError, SourceDown, SourceError, StoreDown
 from ..pipeline.letters import DeadLetters
 from ..pipeline.replay import stop_signals
 from ..pipeline.shard import start_ms
 from ..pipeline.supervisor import supervise
-from ..pipeline.worker import Worker
+from ..pipeline.worker import RETRY_S, Worker
 from ..sources.topics import open_topic
 from ..state import open_store
 from ..state.digest import digest, shard_digests
@@ -28,6 +29,7 @@ TOPICS = {"clicks": "streamrank.events", "examples": "streamrank.examples"}
 STATUS_S, TERMINAL_S = 5.0, 1.0  # between two lines
 
 log = logging.getLogger("streamrank.consume")
+T = TypeVar("T")
 
 
 def consume(arguments: argparse.Namespace) -> int:
@@ -41,12 +43,12 @@ def consume(arguments: argparse.Namespace) -> int:
     if url.startswith("memory:"):
         raise ConfigError("what a memory:// store learns ends with the process: give redis:// or sqlite:///")
     if arguments.workers > 1:
-        code, counts = supervise(_member(arguments), arguments.workers)
+        code, counts = supervise(_member(arguments), arguments.workers, again=["--again"])
         if code:
             return code
     else:
-        counts = _work(settings, url, topic, group, arguments.until_idle, arguments.member)
-        if arguments.member:
+        counts = _work(settings, url, topic, group, arguments)
+        if arguments.member is not None:
             print_json(counts)
             return 0
     if arguments.json:
@@ -66,33 +68,49 @@ def kafka_settings(arguments: argparse.Namespace) -> Settings:
 
 
 def _work(
-    settings: Settings, url: str, name: str, group: str, until_idle: float | None, member: bool
+    settings: Settings, url: str, name: str, group: str, arguments: argparse.Namespace
 ) -> dict[str, int]:
-    kafka = settings.kafka
-    parent = os.getppid()
-    with stop_signals() as told, open_store(url, settings) as store:
-        topic = open_topic(kafka, name, group)
-        letters = DeadLetters(kafka) if kafka.dead_letter_topic else None
+    kafka, member = settings.kafka, arguments.member
+    with ExitStack() as stack:
+        told = stack.enter_context(stop_signals())
+
+        def stopped() -> bool:  # also a member whose supervisor was killed: the next one has its own
+            return told() or (member is not None and os.getppid() != member)
+
+        patience_s = kafka.give_up_ms / 1000 if arguments.again else 0.0
+        store = stack.enter_context(_opened(lambda: open_store(url, settings), stopped, patience_s))
+        topic = _opened(lambda: open_topic(kafka, name, group), stopped, patience_s)
+        stack.callback(topic.close)
+        letters = None
+        if kafka.dead_letter_topic:
+            letters = _opened(lambda: DeadLetters(kafka), stopped, patience_s)
+            stack.callback(letters.close)
+        say(
+            f"streamrank consume: {name} ({len(topic.partitions)} partitions) at {kafka.servers}, group "
+            f"{group}, into {shown(url)}, from {kafka.start} where nothing is known, models "
+            + ", ".join(f"{model.name} ({model.learner})" for model in settings.models)
+        )
+        settings = msgspec.structs.replace(settings, store=url)
+        worker = Worker(settings, store, topic, group=group, letters=letters, at=_fault())
+        status = _Status(worker)
         try:
-            say(
-                f"streamrank consume: {name} ({len(topic.partitions)} partitions) at {kafka.servers}, group "
-                f"{group}, into {shown(url)}, from {kafka.start} where nothing is known, models "
-                + ", ".join(f"{model.name} ({model.learner})" for model in settings.models)
-            )
-            settings = msgspec.structs.replace(settings, store=url)
-            worker = Worker(settings, store, topic, group=group, letters=letters, at=_fault())
-            status = _Status(worker)
-            # a member whose supervisor was killed stops: the next one starts members of its own
-            stopped = (lambda: told() or os.getppid() != parent) if member else told
-            try:
-                worker.run(stopped, until_idle_s=until_idle, watch=status.watch)
-            finally:
-                status.end()
+            worker.run(stopped, until_idle_s=arguments.until_idle, watch=status.watch)
         finally:
-            topic.close()
-            if letters:
-                letters.close()
+            status.end()
     return dict(worker.counts)
+
+
+def _opened(make: Callable[[], T], stopped: Callable[[], bool], patience_s: float) -> T:
+    """What is away when a worker starts is an error; when it takes the place of one that died, waited for."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return make()
+        except (SourceDown, StoreDown) as error:
+            if stopped() or time.monotonic() > deadline:
+                raise
+            log.warning("not started yet: %s", error)
+        time.sleep(RETRY_S)
 
 
 class _Status:
@@ -129,7 +147,7 @@ class _Status:
 
 
 def _member(arguments: argparse.Namespace) -> list[str]:
-    command = [sys.executable, "-m", "streamrank", "consume", arguments.what, "--member"]
+    command = [sys.executable, "-m", "streamrank", "consume", arguments.what, "--member", str(os.getpid())]
     for option in ("kafka", "topic", "group", "store", "config", "until_idle"):
         value = getattr(arguments, option)
         if value is not None:

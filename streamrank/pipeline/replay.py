@@ -54,16 +54,21 @@ def replay(
 def stop_signals() -> Iterator[Callable[[], bool]]:
     """Note SIGINT and SIGTERM instead of breaking off in the middle of an event; yields whether one came.
 
-    Where signals cannot be caught (outside the main thread) they are left as they are.
+    A second Ctrl-C does break off: the first may have to wait for a store that does not answer. Where signals
+    cannot be caught (outside the main thread) they are left as they are.
     """
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    handlers = {
-        number: signal.signal(number, lambda number, _: came.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+
+    def note(number: int, _: object) -> None:
+        again = number == signal.SIGINT and number in came
+        came.append(number)
+        if again:
+            raise KeyboardInterrupt
+
+    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: bool(came)
     finally:

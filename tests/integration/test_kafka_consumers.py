@@ -9,10 +9,15 @@ import sys
 
 import pytest
 
-from streamrank.cli import main
+from streamrank.cli import consume, main
 from streamrank.cli.consume import TOPICS
+from streamrank.config import KafkaSettings
+from streamrank.errors import SourceDown
+from streamrank.sources.topics import open_topic
+from streamrank.state import open_store
 from streamrank.state.digest import shard_digests
 from tests.integration.live import environ, events, learn, replayed, run, wait_for
+from tests.servers import free_port
 
 EXAMPLES = [
     {"event": "example", "id": f"e{n}", "timestamp": 1_700_000_000_000 + n, "query": f"q{n % 3}", "item": "a",
@@ -99,7 +104,7 @@ def test_a_member_whose_supervisor_is_killed_ends_too(new_topic, produce, settin
     name = new_topic()
     s = settings(name)
     produce(name, events(0, 20))
-    member = f"{sys.executable} -m streamrank consume clicks --member --topic {name} --group {name}"
+    member = f"{sys.executable} -m streamrank consume clicks --member $$ --topic {name} --group {name}"
     script = f"{member} --store '{store_url}' & wait"
     supervisor = subprocess.Popen(["sh", "-c", script], env=environ(s), stderr=subprocess.PIPE)
     wait_for(lambda: b"opened at" in supervisor.stderr.readline())
@@ -107,6 +112,52 @@ def test_a_member_whose_supervisor_is_killed_ends_too(new_topic, produce, settin
     supervisor.communicate(timeout=30)  # ends when nobody holds the pipe any more: it is gone
     learn(s, store)
     assert shard_digests(store) == replayed(s)
+
+
+def test_a_member_whose_supervisor_was_killed_before_it_had_begun_ends_too(new_topic, settings, store_url):
+    name = new_topic()
+    done = run(
+        "streamrank", "consume", "clicks", "--member", "1", "--topic", name, "--store", store_url,
+        env=environ(settings(name)),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_worker_that_takes_the_place_of_one_that_died_waits_for_its_store(
+    new_topic, produce, settings, start_redis
+):
+    name, server = new_topic(), start_redis(appendonly="yes")
+    produce(name, events(0, 20))
+    server.kill()
+    command = ["consume", "clicks", "--member", str(os.getpid()), "--topic", name, "--store", server.url]
+    env = environ(settings(name), STREAMRANK_REDIS_RETRY_MS="0")
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "streamrank", *command, "--again", "--until-idle", "0.5"],
+        env=env, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for(lambda: b"not started yet" in worker.stderr.readline())
+    server.start()
+    worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    with open_store(server.url) as store:
+        assert shard_digests(store) == replayed(settings(name))
+
+
+def test_a_broker_that_is_away_at_the_start_is_an_error_and_waited_for_in_place_of_another(monkeypatch):
+    monkeypatch.setattr(consume, "RETRY_S", 0.0)
+    away = KafkaSettings(servers=f"127.0.0.1:{free_port()}", options={"bootstrap_timeout_ms": 50})
+    tries = []
+
+    def topic():
+        tries.append(None)
+        return "there" if len(tries) == 4 else open_topic(away, "t", "g")
+
+    with pytest.raises(SourceDown, match="Look whether the broker runs"):
+        consume._opened(topic, lambda: False, 0.0)
+    with pytest.raises(SourceDown):
+        consume._opened(topic, lambda: True, 600.0)  # told to stop meanwhile
+    assert len(tries) == 2
+    assert consume._opened(topic, lambda: False, 600.0) == "there"
 
 
 def test_what_cannot_work_is_refused_before_anything_is_read(capsys, monkeypatch):

@@ -31,7 +31,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--until-idle", type=above_zero, metavar="S", help="end when nothing has come for S seconds"
     )
-    parser.add_argument("--member", action="store_true", help=argparse.SUPPRESS)  # one of --workers
+    # one of --workers: by whom it was started, and whether in place of one that died
+    parser.add_argument("--member", type=int, metavar="PID", help=argparse.SUPPRESS)
+    parser.add_argument("--again", action="store_true", help=argparse.SUPPRESS)
     add_json(parser)
 
 
