@@ -68,7 +68,7 @@ class Upkeep:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "streamrank.pipeline.upkeep"],
                 stdin=subprocess.PIPE,
-                start_new_session=True,
+                process_group=0,
                 env={**os.environ, **dict.fromkeys(ONE_THREAD, "1")},
             )
             assert self._process.stdin is not None

@@ -65,7 +65,7 @@ class Training:
                 [sys.executable, "-m", "streamrank.serve.training"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                start_new_session=True,
+                process_group=0,
             ) as self._process:
                 said, _ = self._process.communicate(msgspec.json.encode(told))
             result: dict[str, Any] = msgspec.json.decode(said) if said else {"error": "it was broken off"}

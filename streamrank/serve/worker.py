@@ -109,7 +109,7 @@ class Worker:
                 [sys.executable, "-m", "streamrank.serve.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is for the server, which then ends this one in order
+                process_group=0,  # Ctrl-C is for the server; of its session, or its niceness would not count
             )
             assert process.stdin is not None
             assert process.stdout is not None

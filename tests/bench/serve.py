@@ -24,9 +24,12 @@ from streamrank.config import ServeSettings, Settings
 from streamrank.serve.embedded import Embedded
 from streamrank.serve.server import Server
 
-FEATURES, CONNECTIONS, SECONDS, WARM_S = 46, 2, 3.0, 0.5
-PAUSE_MS = {100: 20, 1000: 100}  # of a connection under steady load
-CHUNK, BACKLOG_MB = 500, 8  # lists added at a time; when less than that is left
+FEATURES, CONNECTIONS, SECONDS, WARM_S = 46, 2, 5.0, 0.5
+PAUSE_MS = {100: 20, 1000: 50}  # of a connection under steady load
+CHUNK, BACKLOG_MB = (
+    25,
+    8,
+)  # lists added at a time (many would hold up the server); when less than that is left
 
 
 def ranking(name: str, n: int, rng: np.random.Generator, **more: object) -> dict[str, object]:
@@ -84,7 +87,7 @@ def never_at_rest(feed: Embedded) -> Iterator[None]:
     done = threading.Event()
 
     def fill() -> None:
-        while not done.wait(0.02):
+        while not done.wait(0.002):
             if feed.behind < BACKLOG_MB << 20:
                 feed.log.append(judged(CHUNK, time.monotonic_ns()))
 

@@ -328,3 +328,10 @@ def test_the_command_refuses_the_world_without_a_token(tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     assert main(["serve", "--store", "sqlite:///s.db", "--host", "0.0.0.0", "--port", "0"]) == 2
     assert "token" in capsys.readouterr().err
+
+
+def test_the_worker_gives_way_to_who_asks_and_ctrl_c_is_not_for_it(server):
+    pid = running(server)
+    until(lambda: os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0))
+    assert os.getsid(pid) == os.getsid(0)  # Linux weighs niceness within a session alone (autogroup)
+    assert os.getpgid(pid) != os.getpgid(0)
