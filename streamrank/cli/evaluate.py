@@ -25,12 +25,13 @@ from ..pipeline.recommend import evaluate_interactions, rank_as_they_come
 from ..sources.dataset import Dataset
 from ..sources.ratings import read_interactions
 from .offpolicy import weigh_candidates
-from .online import serve_users
+from .online import serve_users, settle_online
 from .output import check_writable, print_json, print_table, progress
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
     """Train on one set of judged lists, test on another; draw how it went."""
+    settle_online(arguments)
     if arguments.off_policy:
         return weigh_candidates(arguments, _params(arguments.set or []))
     if not arguments.learner:

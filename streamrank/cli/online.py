@@ -6,10 +6,24 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..learners.base import Ranker
+from ..learners.registry import build
 from ..pipeline.curve import LearningCurve
 from ..pipeline.online import Users, online
 from ..sources.dataset import Dataset
 from .output import print_json, print_table, progress
+
+USUAL = {"click_model": "pbm", "rounds": 10_000, "shuffled": 0.1}  # where not told
+
+
+def settle_online(arguments: argparse.Namespace) -> None:
+    """Refuse what does not go together with or without --online; fill in what was not told."""
+    for name, value in USUAL.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+        elif not arguments.online:
+            raise ConfigError(f"--{name.replace('_', '-')} is of --online: add that, or leave it out")
+    if arguments.online and (arguments.interactions or arguments.off_policy):
+        raise ConfigError("--online shows judged lists to its users: leave --interactions, --off-policy out")
 
 
 def serve_users(
@@ -23,6 +37,8 @@ def serve_users(
         raise ConfigError(f"--learner {arguments.learner}: name each learner once, with commas between")
     if params and len(names) > 1:
         raise ConfigError("--set goes with one learner: several do not have the same parameters")
+    for name in names:  # before an hour is spent on the first
+        build(name, params)
     users = Users(train, arguments.click_model, arguments.rounds, arguments.seed)
     curves = {name: LearningCurve(held_out, arguments.rounds) for name in names}
     results: dict[str, dict[str, Any]] = {}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from streamrank.cli import main
+from streamrank.cli import online as cli_online
 from streamrank.errors import ConfigError
 from streamrank.metrics.functions import ndcg
 from streamrank.pipeline import online as module
@@ -111,7 +112,7 @@ def test_the_users_are_the_same_for_every_learner(sets):
     assert asked[0] == asked[1]
 
 
-def test_the_command_compares_learners_in_one_table_and_one_figure(tmp_path, capsys):
+def test_the_command_compares_learners_in_one_table_and_one_figure(tmp_path, capsys, monkeypatch):
     rng, paths = np.random.default_rng(3), []
     for name in ("train", "test"):
         lines = [
@@ -142,9 +143,18 @@ def test_the_command_compares_learners_in_one_table_and_one_figure(tmp_path, cap
         "--learner egdm,,egdm": "once",
         "--learner egdm,ranknet --set rate=1": "--set",
         "--learner lambdamart": "lambdamart",
+        f"--learner egdm --off-policy {paths[0]}": "--off-policy",
+        f"--learner egdm --interactions {paths[0]}": "--interactions",
     }.items():
         assert main([*line.split(), *wrong.split()]) == 2
         assert why in capsys.readouterr().err
+    for lost in ("--rounds 300", "--click-model pbm", "--shuffled 0"):
+        offline = f"evaluate --train {paths[0]} --test {paths[1]} --learner egdm {lost}"
+        assert main(offline.split()) == 2
+        assert "add that, or leave it out" in capsys.readouterr().err
+    with monkeypatch.context() as patched:  # the last of several is looked at before the first begins
+        patched.setattr(cli_online, "online", lambda *_, **__: pytest.fail("it began"))
+        assert main([*line.split(), "--learner", "egdm,lambdamart"]) == 2
     with pytest.raises(ConfigError, match="click model"):
         Users(read_letor([paths[0]]), "psychic", 10)
     paths[0].write_text("1 qid:1 1:2\n1 qid:1 1:3\n")

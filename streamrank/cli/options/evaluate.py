@@ -83,20 +83,17 @@ def add_online(parser: Any) -> None:
     parser.add_argument(
         "--click-model",
         choices=CLICK_MODELS,
-        default="pbm",
         help="how users click, with --online (default: pbm, rank k is looked at with chance 1/k)",
     )
     parser.add_argument(
         "--rounds",
         type=whole(1),
-        default=10_000,
         metavar="N",
         help="rankings shown, with --online (default: 10000)",
     )
     parser.add_argument(
         "--shuffled",
         type=share(1.0),
-        default=0.1,
         metavar="SHARE",
         help="of the rankings is shown in random order, with --online, once the position bias is known; the "
         "first 2000, or a tenth, measure it (default: 0.1)",
