@@ -20,6 +20,9 @@ class Outbox:
         self._servers = settings.servers
         self._options = {"bootstrap.servers": settings.servers, **shared(settings)}
         sending = {"linger.ms": 20, "message.timeout.ms": topics.ASK_MS, "enable.idempotence": True}
+        # one request at a time: with five on their way, the first batch to a topic just made was once told as
+        # delivered and was in no log, which began with the sequence number of the second
+        sending["max.in.flight"] = 1
         self._refused: KafkaError | None = None
         self._heard = Heard()
         self._options |= self._heard.options
