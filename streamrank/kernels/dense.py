@@ -11,47 +11,40 @@ from .weights import BLOCK_BITS, LONG, Columns, Floats, Ints, Scratch, Weights, 
 
 
 @jit
-def turned(values: Floats, begin: int, n_rows: int, n: int, room: Floats) -> Floats:
-    """The table of values that begins at `begin`, column by column, in `room` if that is large enough."""
-    if len(room) < n * n_rows:
-        room = np.empty(n * n_rows)
-    whole = n_rows - n_rows % 8
-    for first in range(0, whole, 8):  # eight rows at a time: a line of memory is written at once
-        for k in range(n):
-            at, to = begin + first * n + k, k * n_rows + first
-            for r in range(8):
-                room[to + r] = values[at + r * n]
-    for r in range(whole, n_rows):
-        for k in range(n):
-            room[k * n_rows + r] = values[begin + r * n + k]
-    return room
+def table_scores(values: Floats, w: Floats, out: Floats) -> None:
+    """The sum of w_k x_k of each row of a table: column after column, as elsewhere, eight rows at a time.
 
-
-@jit
-def gathered(array: Floats, columns: Columns) -> Floats:
-    """The entries of some columns."""
-    out = np.empty(len(columns))
-    for k in range(len(columns)):
-        out[k] = array[columns[k]]
-    return out
-
-
-@jit
-def table_scores(table: Floats, w: Floats, inverse: Floats, out: Floats) -> None:
-    """The sum of w_k (x_k inverse_k) of each row of a `turned` table: column after column, as elsewhere.
+    One row alone would wait for each addition before the next; the last eight may be some of those before.
 
     >>> out = np.empty(2)
-    >>> table_scores(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 10.0]), np.array([1.0, 0.5]), out)
+    >>> table_scores(np.array([1.0, 3.0, 2.0, 4.0]), np.array([1.0, 5.0]), out)
     >>> out
     array([16., 22.])
     """
-    out[:] = 0.0
-    n_rows = len(out)
-    for k in range(len(w)):
-        weight, by = w[k], inverse[k]
-        column = table[k * n_rows : (k + 1) * n_rows]
-        for r in range(n_rows):
-            out[r] += weight * (column[r] * by)
+    n_rows, n = len(out), len(w)
+    for some in range(0, n_rows if n_rows >= 8 else 0, 8):
+        r = min(some, n_rows - 8)
+        rows = values[r * n : (r + 8) * n]
+        x0, x1, x2, x3 = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n], rows[3 * n : 4 * n]
+        x4, x5, x6, x7 = rows[4 * n : 5 * n], rows[5 * n : 6 * n], rows[6 * n : 7 * n], rows[7 * n :]
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+        for k in range(n):
+            weight = w[k]
+            s0 += weight * x0[k]
+            s1 += weight * x1[k]
+            s2 += weight * x2[k]
+            s3 += weight * x3[k]
+            s4 += weight * x4[k]
+            s5 += weight * x5[k]
+            s6 += weight * x6[k]
+            s7 += weight * x7[k]
+        out[r], out[r + 1], out[r + 2], out[r + 3] = s0, s1, s2, s3
+        out[r + 4], out[r + 5], out[r + 6], out[r + 7] = s4, s5, s6, s7
+    for r in range(n_rows if n_rows < 8 else 0):
+        row, total = values[r * n : (r + 1) * n], 0.0
+        for k in range(n):
+            total += w[k] * row[k]
+        out[r] = total
 
 
 @jit
@@ -79,33 +72,39 @@ def same_columns(indptr: Ints, indices: Columns, first: int, end: int) -> bool:
 
 
 @jit
-def see_table(
-    columns: Columns, values: Floats, begin: int, n_rows: int, weights: Weights, scratch: Scratch
-) -> bool:
-    """`see_values` of a table of values that begins at `begin`; False, and nothing done, if it cannot.
+def see_table(columns: Columns, values: Floats, n_rows: int, weights: Weights, scratch: Scratch) -> bool:
+    """`see_values` of a table of values; False, and nothing done, if it cannot.
 
     It cannot where a column gets its first value that is not 0, which moves its pivot.
     """
     n = len(columns)
-    low, high, about, sums, squares = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    counts, by = np.empty(n, dtype=np.int64), np.empty(n)
+    low, high, about, sums, squares, by = np.empty((6, n))
+    counts, seen, pivot, inverse = np.empty(n, np.int64), weights.seen, weights.pivot, scratch.inverse
+    total, square = weights.total, weights.square
     for k in range(n):
         j = columns[k]
-        counts[k], about[k] = weights.seen[j], weights.pivot[j]
-        sums[k], squares[k], by[k] = weights.total[j], weights.square[j], scratch.inverse[j]
+        counts[k], about[k], sums[k], squares[k], by[k] = seen[j], pivot[j], total[j], square[j], inverse[j]
         if about[k] == 0.0:
             for r in range(n_rows):
-                if values[begin + r * n + k] != 0.0:
+                if values[r * n + k] != 0.0:
                     return False
     for k in range(n):
         low[k], high[k] = usual_range(counts[k], about[k], sums[k], by[k])
-    for r in range(n_rows):
-        row = values[begin + r * n : begin + r * n + n]
+    whole = n_rows - n_rows % 4
+    for r in range(0, whole, 4):  # four rows at a time: a sum is read and written once for all
+        four = values[r * n : (r + 4) * n]
         for k in range(n):
-            value, least, most = row[k], low[k], high[k]
-            value = least if value < least else value
-            value = most if value > most else value
-            d = value - about[k]
+            least, most, middle = low[k], high[k], about[k]
+            d0 = min(max(four[k], least), most) - middle
+            d1 = min(max(four[n + k], least), most) - middle
+            d2 = min(max(four[2 * n + k], least), most) - middle
+            d3 = min(max(four[3 * n + k], least), most) - middle
+            sums[k] = (((sums[k] + d0) + d1) + d2) + d3
+            squares[k] = (((squares[k] + d0 * d0) + d1 * d1) + d2 * d2) + d3 * d3
+    for r in range(whole, n_rows):
+        row = values[r * n : (r + 1) * n]
+        for k in range(n):
+            d = min(max(row[k], low[k]), high[k]) - about[k]
             sums[k] += d
             squares[k] += d * d
     for k in range(n):
@@ -120,33 +119,36 @@ def see_table(
     for k in range(n):
         j = columns[k]
         scratch.dirty[j >> BLOCK_BITS] = 1
-        weights.seen[j], weights.total[j], weights.square[j] = counts[k], sums[k], squares[k]
-        scratch.inverse[j] = by[k]
+        seen[j], total[j], square[j], inverse[j] = counts[k], sums[k], squares[k], by[k]
     return True
 
 
 @jit
-def table_gradient(
-    values: Floats, begin: int, inverse: Floats, ds: Floats, columns: Columns, gradient: Floats, bulk: Floats
-) -> None:
+def table_gradient(values: Floats, ds: Floats, columns: Columns, gradient: Floats, bulk: Floats) -> None:
     """X'ds of a table, and the sum of the sizes of its terms, put where its columns are."""
-    n = len(columns)
+    n, n_rows = len(columns), len(ds)
     total, size = np.zeros(n), np.zeros(n)
-    for r in range(len(ds)):
-        slope, at = ds[r], begin + r * n
-        if slope != 0.0:
-            for k in range(n):
-                term = slope * (values[at + k] * inverse[k])
-                total[k] += term
-                size[k] += abs(term)
+    whole = n_rows - n_rows % 4
+    for r in range(0, whole, 4):
+        s0, s1, s2, s3 = ds[r], ds[r + 1], ds[r + 2], ds[r + 3]
+        four = values[r * n : (r + 4) * n]
+        for k in range(n):
+            t0, t1, t2, t3 = s0 * four[k], s1 * four[n + k], s2 * four[2 * n + k], s3 * four[3 * n + k]
+            total[k] = (((total[k] + t0) + t1) + t2) + t3
+            size[k] = (((size[k] + abs(t0)) + abs(t1)) + abs(t2)) + abs(t3)
+    for r in range(whole, n_rows):
+        row = values[r * n : (r + 1) * n]
+        for k in range(n):
+            total[k] += ds[r] * row[k]
+            size[k] += abs(ds[r] * row[k])
     for k in range(n):
         gradient[columns[k]], bulk[columns[k]] = total[k], size[k]
 
 
 @jit
-def bounded(values: Floats, begin: int, stop: int, most: float) -> bool:
+def bounded(values: Floats, most: float) -> bool:
     """Whether all are smaller than that; NaN is not."""
     n_small = 0
-    for k in range(begin, stop):
+    for k in range(len(values)):
         n_small += abs(values[k]) < most
-    return n_small == stop - begin
+    return n_small == len(values)

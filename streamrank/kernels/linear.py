@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from .dense import bounded, gathered, same_columns, see_table, table_gradient, table_scores, turned
+from .dense import bounded, same_columns, see_table, table_gradient, table_scores
 from .jit import jit
 from .keyed import begin_anew
 from .losses import SONG, Loss, has_preference, list_slopes
@@ -51,21 +51,83 @@ def score(
                 weight = average[j]
                 if 0 < last[j] < step:
                     weight = w[j] + (weight - w[j]) * decay(last[j], step, horizon)
-                total += weight * (values[k] * inverse[j])
+                total += (weight * inverse[j]) * values[k]
         out[r] = as_score(total)
 
 
 @jit
-def served(weights: Weights, columns: Columns, step: int, horizon: int) -> Floats:
-    """The averaged weights of some columns as they stand at `step`."""
+def served(weights: Weights, inverse: Floats, columns: Columns, step: int, horizon: int) -> Floats:
+    """The averaged weights of some columns on raw values, as they stand at `step`."""
     w, average, last = weights.w, weights.average, weights.last
     out = np.empty(len(columns))
     for k in range(len(columns)):
         j = columns[k]
-        out[k] = average[j]
+        weight = average[j]
         if 0 < last[j] < step:
-            out[k] = w[j] + (out[k] - w[j]) * decay(last[j], step, horizon)
+            weight = w[j] + (weight - w[j]) * decay(last[j], step, horizon)
+        out[k] = weight * inverse[j]
     return out
+
+
+@jit
+def on_raw(w: Floats, inverse: Floats, columns: Columns) -> Floats:
+    """The last weights of some columns, on raw values."""
+    out = np.empty(len(columns))
+    for k in range(len(columns)):
+        out[k] = w[columns[k]] * inverse[columns[k]]
+    return out
+
+
+@jit
+def step_columns(
+    columns: Columns, gradient: Floats, bulk: Floats, weights: Weights, step: int, steps: Steps
+) -> None:
+    """Step number `step` of some columns: Adam, or momentum alone, and the running average.
+
+    A column that tells no row from another has g = 0, but for rounding, and rests. What moves is gathered, so
+    that loops run over several columns at a time; there are several loops, as a compiler gives up on one that
+    writes many arrays.
+    """
+    rate, adam, horizon, _ = steps
+    w, m1, m2, average, last = weights.w, weights.m1, weights.m2, weights.average, weights.last
+    touches = weights.touches
+    n, known, unbias1, unbias2 = 0, 0, 1.0, 1.0
+    g, by1, by2, a, v, first, second, mean = np.empty((8, len(columns)))
+    moving = np.empty(len(columns), np.int32)
+    for k in range(len(columns)):
+        j = columns[k]
+        if abs(gradient[j]) > NOISE * bulk[j]:
+            touches[j] += 1
+            if touches[j] != known:  # most columns of a list have the same count
+                known = touches[j]
+                unbias1, unbias2 = 1.0 / unbias(BETA1, known), 1.0 / unbias(BETA2, known)
+            remembered = m2[j] * MEMORY
+            slope = gradient[j]
+            if 0.0 < remembered < slope * slope:
+                slope = math.copysign(math.sqrt(remembered), slope)
+            moving[n], g[n], by1[n], by2[n] = j, slope, unbias1, unbias2
+            v[n], first[n], second[n], mean[n] = w[j], m1[j], m2[j], average[j]
+            if 0 < last[j] < step - 1:
+                mean[n] = v[n] + (mean[n] - v[n]) * decay(last[j], step - 1, horizon)
+            last[j] = step
+            n += 1
+    for k in range(n):
+        first[k] += (1.0 - BETA1) * (g[k] - first[k])
+    for k in range(n):
+        second[k] += (1.0 - BETA2) * (g[k] * g[k] - second[k])
+    if adam:
+        for k in range(n):
+            a[k] = (first[k] * by1[k]) / (math.sqrt(second[k] * by2[k]) + EPSILON)
+    else:
+        a[:n] = first[:n]
+    move = max(3.0 / (step + 2.0), 1.0 / horizon)
+    for k in range(n):
+        v[k] -= rate * a[k]
+    for k in range(n):
+        mean[k] += move * (v[k] - mean[k])
+    for k in range(n):
+        j = moving[k]
+        w[j], m1[j], m2[j], average[j] = v[k], first[k], second[k], mean[k]
 
 
 @jit
@@ -100,96 +162,69 @@ def learn_lists(
     first. In (6) g^2 is at most the sum of squares that m2 remembers, so one wild weight cannot silence a
     column for the thousands of lists that m2 takes to forget.
     """
-    w, m1, m2, average, last = weights.w, weights.m1, weights.m2, weights.average, weights.last
-    touches = weights.touches
-    inverse, gradient, bulk = scratch.inverse, scratch.gradient, scratch.bulk
+    w, inverse, gradient, bulk = weights.w, scratch.inverse, scratch.gradient, scratch.bulk
     held, dirty = scratch.held, scratch.dirty
-    rate, adam, horizon, scale = steps
-    known, unbias1, unbias2 = 0, 1.0, 1.0
-    table = np.empty(0)
+    scale, horizon = steps.scale, steps.horizon
     for q in range(len(lists) - 1):
         first, end = lists[q], lists[q + 1]
         begin, stop = indptr[first], indptr[end]
         dense = same_columns(indptr, indices, first, end)
         n = indptr[first + 1] - begin if dense else 0
-        columns = indices[begin : begin + n]
-        table = turned(values, begin, end - first, n, table)
+        columns, table = indices[begin : begin + n], values[begin:stop]
         if dense:  # (1)
-            by = gathered(inverse, columns)
-            table_scores(table, served(weights, columns, step, horizon), by, out[first:end])
+            table_scores(table, served(weights, inverse, columns, step, horizon), out[first:end])
             for r in range(first, end):
                 out[r] = as_score(out[r])
         else:
             score(indptr[first : end + 1], indices, values, weights, inverse, step, horizon, out[first:end])
         if loss.number == SONG:
             begin_anew(loss.chains, loss.visit, q, first, end)
-        if not bounded(values, begin, stop, STEEPEST):
+        if not bounded(table, STEEPEST):
             refused += 1
             continue
         a, b = pairs[q], pairs[q + 1]
         if not has_preference(y[first:end], c[first:end], mode[q], pair_c[a:b]):
             continue
         # (2)
-        if dense and (not scale or see_table(columns, values, begin, end - first, weights, scratch)):
-            touched, n_touched = columns, n
+        if dense and (not scale or see_table(columns, table, end - first, weights, scratch)):
+            touched = columns
         else:
             touched = np.empty(stop - begin, dtype=np.int32)
-            part = slice(begin, stop)
-            n_touched = see_values(indices[part], values[part], end - first, weights, scratch, scale, touched)
-        s = np.zeros(end - first)
-        by = gathered(inverse, columns)
+            names, n_rows = indices[begin:stop], end - first
+            n_touched = see_values(names, table, n_rows, weights, scratch, scale, touched)
+            touched = touched[:n_touched]
+            for k in range(n_touched):
+                held[touched[k]] = 0
+        s, ds = np.zeros(end - first), np.empty(end - first)
         if dense:  # (3)
-            table_scores(table, gathered(w, columns), by, s)
+            table_scores(table, on_raw(w, inverse, columns), s)
         else:
             for r in range(first, end):
                 for k in range(indptr[r], indptr[r + 1]):
                     j = indices[k]
-                    s[r - first] += w[j] * (values[k] * inverse[j])
-        ds = np.empty(end - first)
+                    s[r - first] += (w[j] * inverse[j]) * values[k]
         some = (better[a:b], worse[a:b], pair_c[a:b])
         list_slopes(loss, q, first, s, y[first:end], c[first:end], mode[q], *some, ds)  # (4)
         if dense:  # (5)
-            table_gradient(values, begin, by, ds, columns, gradient, bulk)
+            table_gradient(table, ds, columns, gradient, bulk)
         else:
             for r in range(first, end):
                 slope = ds[r - first]
                 if slope != 0.0:
                     for k in range(indptr[r], indptr[r + 1]):
-                        j = indices[k]
-                        term = slope * (values[k] * inverse[j])
-                        gradient[j] += term
-                        bulk[j] += abs(term)
-        sound = True
-        for k in range(n_touched):
-            sound = sound and abs(gradient[touched[k]]) < STEEPEST
-        if not sound:
+                        term = slope * values[k]
+                        gradient[indices[k]] += term
+                        bulk[indices[k]] += abs(term)
+        n_sound = 0
+        for k in range(len(touched)):
+            j = touched[k]
+            gradient[j] *= inverse[j]
+            bulk[j] *= inverse[j]
+            dirty[j >> BLOCK_BITS] = 1
+            n_sound += abs(gradient[j]) < STEEPEST
+        if n_sound < len(touched):
             refused += 1
         else:  # (6)
             step += 1
-            move = max(3.0 / (step + 2.0), 1.0 / horizon)
-            for k in range(n_touched):
-                j = touched[k]
-                g = gradient[j]
-                if abs(g) <= NOISE * bulk[j]:
-                    continue
-                remembered = m2[j] * MEMORY
-                if 0.0 < remembered < g * g:
-                    g = math.copysign(math.sqrt(remembered), g)
-                dirty[j >> BLOCK_BITS] = 1
-                if 0 < last[j] < step - 1:
-                    average[j] = w[j] + (average[j] - w[j]) * decay(last[j], step - 1, horizon)
-                touches[j] += 1
-                if touches[j] != known:  # most columns of a list have the same count
-                    known = touches[j]
-                    unbias1, unbias2 = 1.0 / unbias(BETA1, known), 1.0 / unbias(BETA2, known)
-                m1[j] += (1.0 - BETA1) * (g - m1[j])
-                m2[j] += (1.0 - BETA2) * (g * g - m2[j])
-                if adam:
-                    w[j] -= rate * (m1[j] * unbias1) / (math.sqrt(m2[j] * unbias2) + EPSILON)
-                else:
-                    w[j] -= rate * m1[j]
-                average[j] += move * (w[j] - average[j])
-                last[j] = step
-        for k in range(n_touched):
-            held[touched[k]] = 0
+            step_columns(touched, gradient, bulk, weights, step, steps)
     return step, refused
