@@ -1,5 +1,6 @@
 """Snapshots by themselves: a file every so many events or seconds, of which the newest are kept."""
 
+import fcntl
 import logging
 import re
 import time
@@ -19,6 +20,7 @@ from ..state.values import decode
 log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-(\d+)\.safetensors")
+_ASIDE = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]{{32}}")
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 
 
@@ -37,8 +39,8 @@ class Schedule:
     one after the other while learning goes on, so two of them may be of moments milliseconds apart; as no
     shard depends on another, restoring the file and learning the rest of each partition gives the state of
     an undisturbed run. Files are written aside and renamed, and named by time and sum of offsets: by these
-    names several workers that share a folder know what the others have taken. A snapshot that cannot be
-    written is logged, and does not stop the learning.
+    names several workers that share a folder know what others have taken; one takes it at a time. One that
+    cannot be written is logged, and does not stop the learning.
     """
 
     def __init__(
@@ -54,23 +56,41 @@ class Schedule:
         if not s.every_events and not s.every_seconds:
             return None
         try:
-            taken = self._taken()
-            now, offsets = self._now(), sum(map(self.store.offset, self.store.shards()))
-            last = taken[-1] if taken else _Taken(self._began, 0, self.folder)
-            # fewer than in the last file: the store was set back, and what follows differs from the file
-            enough = s.every_events and (offsets - last.offsets >= s.every_events or offsets < last.offsets)
-            late = s.every_seconds and offsets != last.offsets and now - last.seconds >= s.every_seconds
-            if not enough and not late:
+            if self._due() is None:
                 return None
             self.folder.mkdir(parents=True, exist_ok=True)
-            stamp = datetime.fromtimestamp(now, UTC).strftime(_TIME)
-            path = self.folder / f"{stamp}-{offsets:012d}.safetensors"
-            snapshot(path, self.store)
-            for old in self._taken()[: -s.keep]:
-                old.path.unlink(missing_ok=True)  # another worker may have been quicker
+            with (self.folder / ".lock").open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                due = self._due()  # again: another may have been quicker
+                return None if due is None else self._take(*due)
+        except BlockingIOError:  # another worker is taking it
+            return None
         except (SnapshotError, OSError) as error:
             log.warning("no snapshot was taken: %s. Learning goes on; the next commit tries again.", error)
             return None
+
+    def _due(self) -> tuple[float, int] | None:
+        """The time and the sum of the offsets, if they ask for another file."""
+        s, taken = self.settings, self._taken()
+        now, offsets = self._now(), sum(map(self.store.offset, self.store.shards()))
+        last = taken[-1] if taken else _Taken(self._began, 0, self.folder)
+        # fewer than in the last file: the store was set back, and what follows differs from the file
+        enough = s.every_events and (offsets - last.offsets >= s.every_events or offsets < last.offsets)
+        late = s.every_seconds and offsets != last.offsets and now - last.seconds >= s.every_seconds
+        return (now, offsets) if enough or late else None
+
+    def _take(self, now: float, offsets: int) -> Path:
+        for left in self.folder.glob(".*.safetensors.*"):
+            if _ASIDE.fullmatch(left.name):  # by a worker that was killed while it wrote
+                left.unlink()
+        stamp = datetime.fromtimestamp(now, UTC).strftime(_TIME)
+        path = self.folder / f"{stamp}-{offsets:012d}.safetensors"
+        snapshot(path, self.store)
+        # what a store has lost since is in files that are ahead of it, and in no later one: they are kept too
+        taken = self._taken()
+        for files in ([t for t in taken if t.offsets <= offsets], [t for t in taken if t.offsets > offsets]):
+            for old in files[: -self.settings.keep]:
+                old.path.unlink()
         return path
 
     def _taken(self) -> list[_Taken]:
