@@ -5,6 +5,8 @@ from typing import Any
 
 from ..errors import ConfigError
 
+MOST = 2**31 - 1  # what a count may be: it has its place in an array
+
 
 def positive(name: str, value: Any) -> float:
     """The value, if it is a number above 0.
@@ -17,12 +19,14 @@ def positive(name: str, value: Any) -> float:
     return value
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """The value, if it is a whole number and not too small.
+def whole(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
+    """The value, if it is a whole number, not too small and not too large.
 
     >>> whole("max_queries", 10)
     10
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigError(f"{name} is {value!r}: a whole number, at least {least}")
+    if value > most:
+        raise ConfigError(f"{name} is {value!r}: at most {most}")
     return value

@@ -172,13 +172,14 @@ class KeyedMemory:
         return names
 
     def merge(self, other: "KeyedMemory") -> None:
-        """The union: of a query that both know, items known here keep their values, the others are added."""
+        """The union: of a query that both know, what is known here keeps its values; Z is the larger one."""
         for name, (_, numbers, items, u) in other.to_state().items():
             query = name.removeprefix("u/")
             if query in self._slots:
                 mine = self.of(query)
                 extra = ~np.isin(items, mine["items"])
-                numbers = self.chains.query[self._slots[query]].copy()
+                here = self.chains.query[self._slots[query]]
+                numbers = np.where(np.isnan(here), numbers, np.append(here[:2], max(here[2], numbers[2])))
                 items = np.concatenate([mine["items"], items[extra]])
                 u = np.concatenate([mine["u"], u[extra]])
             self._put({query: (numbers, items, u)})

@@ -18,6 +18,7 @@ from .hidden import HiddenScorer
 from .keyed import NO_CHAINS, NO_VISIT
 from .scorer import LinearScorer
 
+MOST_UNITS = 4096  # a column takes 32 bytes a unit
 NO_SONG = SongSettings(1.0, 1.0, 0.0, 0.1, 1e-4, 0.1, 0.9, False)
 
 
@@ -34,7 +35,7 @@ class LinearRanker(Ranker):
     scale
         Divide each column by its running spread, so that prices in thousands and rates below one learn alike.
     hidden
-        Units of a hidden layer; 0: none, the score is linear.
+        Units of a hidden layer, at most 4096; 0: none, the score is linear.
     """
 
     _loss: ClassVar[int]  # its number in `streamrank.kernels.losses`
@@ -57,8 +58,8 @@ class LinearRanker(Ranker):
             )
         if not isinstance(scale, bool):
             raise ConfigError(f"scale is {scale!r}: true or false")
-        self.rate, self.horizon, self.scale = rate, horizon, scale
-        self.hidden = whole("hidden", hidden, 0)
+        self.rate, self.horizon, self.scale = rate, whole("horizon", horizon), scale
+        self.hidden = whole("hidden", hidden, 0, MOST_UNITS)
         self._examples = RecentExamples()
         steps = Steps(float(rate), self._adam, horizon, scale)
         self._scorer = HiddenScorer(steps, hidden) if hidden else LinearScorer(steps)

@@ -65,7 +65,7 @@ class RoBiRank(LinearRanker):
         if isinstance(type, bool) or type not in (1, 2):
             raise ConfigError(f"type is {type!r}: 1 or 2")
         self.type, self._knob = type, float(type)
-        self.sample, self.seed = whole("sample", sample, 0), whole("seed", seed, 0)
+        self.sample, self.seed = whole("sample", sample, 0), whole("seed", seed, 0, 2**63 - 1)
         self._generator = np.array([seed], np.uint64)
 
     def _loss_of(self, batch: Batch) -> Loss:

@@ -115,9 +115,22 @@ def test_merging_unites_what_both_remember():
         {q: known(one, q) for q in ("q0", "q1", "q2")},
         {f"q{k}": known(two, f"q{k}") for k in range(6)},
     )
+    best = {q: max(ranker.remembered(q)["Z"] for ranker in (one, two)) for q in mine}
     one.merge(two)
     for query in theirs:
         assert known(one, query) == {**theirs[query], **mine.get(query, {})}
+    assert {q: one.remembered(q)["Z"] for q in mine} == best
+
+
+def test_merging_takes_from_the_other_shard_what_is_not_known_of_a_query_here():
+    one, two = KSONG(k=3), KSONG(k=3)
+    one.learn_list(
+        [{"a": 1.0}, {"a": 0.0}], [1.0, 0.0], query="q0"
+    )  # no more items than places: no threshold
+    teach(two, lists(40, 1))
+    there = two.remembered("q0")
+    one.merge(two)
+    assert [one.remembered("q0")[name] for name in ("lam", "s", "Z")] == [there[n] for n in ("lam", "s", "Z")]
 
 
 def test_a_list_without_a_query_leaves_no_trace_in_the_memory():
@@ -151,6 +164,9 @@ def test_ksong_keeps_a_threshold_by_query():
         ("ksong", {"k": 0}, "k is 0"),
         ("ksong", {"practical": 1}, "practical"),
         ("approxndcg", {"temperature": 0}, "temperature"),
+        ("song", {"max_items": 10**30}, "max_items is 10+: at most"),
+        ("ranknet", {"horizon": 10**30}, "horizon is 10+: at most"),
+        ("ranknet", {"hidden": 10**9}, "hidden is 10+: at most 4096"),
     ],
 )
 def test_bad_parameters_are_refused(learner, params, message):
