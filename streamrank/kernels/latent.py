@@ -174,6 +174,15 @@ def score(T: Floats, items: Floats, row: int) -> float:
 
 
 @pjit
+def scores_of(factors: Factors, T: Floats, n_rows: int) -> Floats:
+    """Of each row of items by T; minus infinity of one that is not in use."""
+    found = np.empty(n_rows)
+    for row in range(n_rows):
+        found[row] = score(T, factors.items, row) if factors.item_marks[row, LAST] >= 0 else -np.inf
+    return found
+
+
+@pjit
 def rank_of(factors: Factors, T: Floats, y: int, seen: Ints, n_rows: int) -> int:
     """Of item y among all in use but `seen`, by T, from 0; half of the ties are above.
 
