@@ -1,6 +1,5 @@
 """RoBiRank for users and items: factors learnt from one click at a time."""
 
-import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
@@ -23,6 +22,7 @@ from ..kernels.latent import (
     scores_of,
     taste_of,
 )
+from .checking import positive, whole
 from .factors import FactorTables
 from .strata import Job, shift_for, sub_passes
 
@@ -31,6 +31,7 @@ Ids = Sequence[Hashable] | npt.NDArray[Any]
 LOSSES = {"robirank": ROBIRANK, "bpr": BPR}
 EVERYWHERE = Stratum(0, 1, 0)
 DECAY = 0.8  # of a click by each later one of its user
+LARGEST = 1e100  # weight of a click; its square is still a float64
 NONE: Ints = np.empty(0, np.int64)
 
 
@@ -42,11 +43,11 @@ class RoBiRankMF(river.reco.base.Ranker):
         S = ((|Y|-1)/B) sum sigma(f_y - f_z),  w_z = (|Y|-1)/(B ln2 (1 + S)) /(1 + 2^(f_y - f_z))      (1)
         V_z -= eta_z w_z T_x,  V_y += eta_y (sum w_z) T_x,  U_x += eta_x sum w_z (V_y - V_z)           (2)
     and each W of T_x as U_x, by 0.8^l. eta_r = rate/sqrt(G_r), one G a row from 1. (1) linearises log2(1 + S)
-    at xi = 1/(1 + S) [1]; the same negatives give xi and the step, so none is stored. Clicks of y <= 0 teach
-    nothing; y weighs the others. A new item starts as a seldom clicked one (the mean of B drawn, weighed by
-    1/clicks) plus noise that its id decides; a new user near zero, so it is served by the biases until its
-    first click: what is popular of late (of the last user, where users come one after the other). Predicting
-    changes nothing.
+    at xi = 1/(1 + S) [1]; the same negatives give xi and the step, so none is stored. Clicks of y <= 0 or
+    beyond 1e100 teach nothing; y weighs the others. A new item starts as a seldom clicked one (the mean of B
+    drawn, weighed by 1/clicks) plus noise that its id decides; a new user near zero, so it is served by the
+    biases until its first click: what is popular of late (with the last user, where users come one after the
+    other). Ids are what a store gives back alike: text, bytes, numbers. Predicting changes nothing.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ class RoBiRankMF(river.reco.base.Ranker):
         Steps after which a squared gradient counts half in G, so that steps do not vanish and taste may
         drift; 0: never forgotten.
     ridge
-        Shrinks each row that is moved, >= 0.
+        Shrinks each row that is moved, from 0 to 1/rate.
     average
         1: xi from the sample alone. Below: S is a moving average a user with this share for the newest.
     recent
@@ -105,20 +106,22 @@ class RoBiRankMF(river.reco.base.Ranker):
         for name, value, least in (
             ("d", d, 1),
             ("negatives", negatives, 1),
+            ("half_life", half_life, 0),
             ("recent", recent, 0),
             ("max_users", max_users, 1),
             ("max_items", max_items, 4),
             ("seed", seed, 0),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ConfigError(f"{name} is {value!r}: a whole number from {least} up")
+            whole(name, value, least)
+        if seed >> 63:
+            raise ConfigError(f"seed is {seed}: below 2^63")
         if loss not in LOSSES:
             raise ConfigError(f"there is no loss {loss!r}; choose one of: {', '.join(LOSSES)}")
-        if not 0 < rate < math.inf or not 0 <= ridge < math.inf or not 0 < average <= 1 or half_life < 0:
-            raise ConfigError(
-                f"rate = {rate}, ridge = {ridge}, average = {average}, half_life = {half_life}: rate is "
-                "above 0, ridge and half_life from 0 up, average above 0 and at most 1"
-            )
+        if positive("average", average) > 1:
+            raise ConfigError(f"average is {average}: above 0 and at most 1")
+        positive("rate", rate)
+        if ridge != 0 and positive("ridge", ridge) * rate > 1:
+            raise ConfigError(f"ridge is {ridge}: at most 1/rate, or rows grow instead of shrinking")
         self.d, self.negatives, self.rate, self.loss = d, negatives, rate, loss
         self.half_life, self.ridge, self.average, self.recent = half_life, ridge, average, recent
         self.max_users, self.max_items = max_users, max_items
@@ -133,7 +136,7 @@ class RoBiRankMF(river.reco.base.Ranker):
     def learn_one(self, user: Hashable, item: Hashable, y: Any = 1.0, x: Any = None) -> None:  # noqa: ARG002
         """Learn one click; `x` is not used."""
         weight, tables = float(y), self._tables
-        if not 0.0 < weight < math.inf:
+        if not 0.0 < weight <= LARGEST:
             return
         row, column = tables.users.find(user), tables.items.find(item)
         if row < 0 or column < 0:
@@ -158,6 +161,7 @@ class RoBiRankMF(river.reco.base.Ranker):
 
     def recommend(self, user: Hashable, k: int = 10, exclude: Iterable[Hashable] = ()) -> list[Hashable]:
         """The k best of all items in use, best first, without those of `exclude`."""
+        whole("k", k, 0)
         table = self._tables.items
         n = len(table.ids)
         # not a product of matrices: its threads wait for each other, which on busy cores took thrice as long
@@ -208,7 +212,7 @@ class RoBiRankMF(river.reco.base.Ranker):
             raise ValueError(f"{len(users)} users came with {len(items)} items: give as many of each")
         weights = np.ones(len(users)) if y is None else np.asarray(y, np.float64)
         ranked = np.full(len(users) if among else 0, -1, np.int64)
-        held = np.flatnonzero(np.isfinite(weights) & (weights > 0.0))
+        held = np.flatnonzero((weights > 0.0) & (weights <= LARGEST))
         who, what = _plain(users), _plain(items)
         if len(held) < len(weights):
             who, what = [who[t] for t in held.tolist()], [what[t] for t in held.tolist()]
@@ -305,6 +309,7 @@ class RoBiRankMF(river.reco.base.Ranker):
         the same schedule (``threads=False``) reach the same bits. Another number of workers is another
         schedule. What users clicked last stays as it is, and so do the factors of that.
         """
+        whole("passes", passes, 0), whole("workers", workers)
         rows, columns = self._rows_of(users, items)
         tables = self._tables
         # all are in use from the start: which rows may be drawn must not depend on who is first

@@ -8,6 +8,7 @@ import numpy as np
 from ..features.batch import Ints
 
 BLOCK = 4096  # ids an entry of state
+KINDS = (str, bytes, int, float, np.integer)
 
 
 class Rows:
@@ -58,7 +59,9 @@ class Rows:
         return np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
 
     def take(self, key: Hashable) -> int:
-        """Give a new id its row."""
+        """Give a new id its row; one that would not be the same once it was stored is refused."""
+        if not isinstance(key, KINDS) or key != key or (isinstance(key, int) and not -(2**63) <= key < 2**63):
+            raise ValueError(f"{key!r:.80} is no id: give text, bytes, a whole number of 64 bits or a float")
         if self._free:
             row = self._free.pop()
             self.ids[row] = key

@@ -58,6 +58,7 @@ def evaluate_interactions(
     the users that have something to find; what a user was trained on is not asked for again; an item that was
     never trained on cannot be found and counts as missed.
     """
+    _refuse_none(data)
     train = split(data, how, seed)
     users, items = data.user[train].astype(np.int64), data.item[train].astype(np.int64)
     if not len(users) or train.all():
@@ -125,6 +126,7 @@ def rank_as_they_come(
 
     What the user had before is not among them. A row whose item is new counts as missed.
     """
+    _refuse_none(data)
     order = np.argsort(data.time_ms, kind="stable")
     users, items = data.user[order], data.item[order]
     began = time.perf_counter()
@@ -161,6 +163,11 @@ def popularity_ranks(users: Any, items: Any) -> Ints:
         mine.append(item)
         counts[item] += 1
     return ranked
+
+
+def _refuse_none(data: Interactions) -> None:
+    if not len(data.user):
+        raise ConfigError("--interactions: there is no row in it, so nothing to learn from: check the file")
 
 
 def _grouped(users: Any, items: Any, n_users: int) -> tuple[Ints, Ints]:

@@ -236,6 +236,53 @@ def test_clicks_of_no_weight_teach_nothing():
     assert frozen(ranker.to_state()) == before
 
 
+def test_a_click_too_heavy_to_be_squared_teaches_nothing():
+    ranker = taught()
+    before = frozen(ranker.to_state())
+    ranker.learn_one("u1", "i1", 1e308)
+    ranker.learn_batch(["u1", "u2"], ["i1", "i2"], [1e308, float("inf")])
+    assert frozen(ranker.to_state()) == before
+    ranker.learn_batch(["u1", "u2"], ["i1", "i2"], [1e100, 1e100])
+    assert np.isfinite(ranker._tables.arrays.items).all()
+    assert np.isfinite(ranker._tables.arrays.users).all()
+
+
+@pytest.mark.parametrize("key", [None, float("nan"), ("a", 1), 2**64, -(2**64)])
+def test_an_id_that_a_store_would_not_give_back_is_refused(key):
+    for user, item in ((key, "i1"), ("u1", key)):
+        ranker = taught()
+        with pytest.raises(ValueError, match="is no id"):
+            ranker.learn_one(user, item)
+        with pytest.raises(ValueError, match="is no id"):
+            ranker.learn_batch([user], [item])
+        with pytest.raises(ValueError, match="is no id"):
+            ranker.fit([user], [item])
+
+
+def test_ids_of_every_kind_are_the_same_once_stored():
+    keys = ["", "a" * 10_000, b"a", 1, "1", -(2**63), 1.5, np.int64(7)]
+    one, two = RoBiRankMF(d=2), RoBiRankMF(d=2)
+    one.learn_batch(keys, keys[::-1])
+    two.from_state({name: decode(encode(value)) for name, value in one.to_state().items()})
+    for ranker in (one, two):
+        ranker.learn_batch(keys[::-1], keys)
+    assert frozen(one.to_state()) == frozen(two.to_state())
+    assert len(two.recommend("", 20)) == len(keys)
+
+
+def test_counts_that_make_no_sense_are_refused():
+    ranker = taught()
+    for call in (
+        lambda: ranker.recommend("u1", -1),
+        lambda: ranker.recommend("u1", 2.5),
+        lambda: ranker.fit(["u1"], ["i1"], passes=-1),
+        lambda: ranker.fit(["u1"], ["i1"], workers=0),
+    ):
+        with pytest.raises(ConfigError, match="whole number"):
+            call()
+    assert ranker.recommend("u1", 0) == []
+
+
 def test_copies_and_clones():
     ranker = taught()
     two = copy.deepcopy(ranker)
@@ -255,10 +302,16 @@ def test_copies_and_clones():
         {"average": 0.0},
         {"max_items": 2},
         {"recent": -1},
+        {"rate": "fast"},
+        {"half_life": float("nan")},
+        {"ridge": float("nan")},
+        {"rate": 2.0, "ridge": 0.6},
+        {"average": 1.5},
+        {"seed": 2**63},
     ],
 )
 def test_bad_parameters_are_refused_at_once(bad):
-    with pytest.raises(ConfigError, match=next(iter(bad))):
+    with pytest.raises(ConfigError, match=list(bad)[-1]):
         RoBiRankMF(**bad)
 
 

@@ -85,6 +85,16 @@ def test_what_cannot_be_done_is_said(ratings, options, says, capsys):
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("how", ["leave-last", "ratio:0.8", "time:0.8", "prequential"])
+@pytest.mark.parametrize("text", ["", "userId,movieId,rating,timestamp\n"], ids=["empty", "header"])
+def test_a_file_without_rows_is_said(how, text, tmp_path, capsys):
+    path = tmp_path / "ratings.csv"
+    path.write_text(text)
+    options = ["--learner", "robirank-mf", "--split", how, "--json"]
+    assert main(["evaluate", "--interactions", str(path), *options]) == 2
+    assert "no row" in capsys.readouterr().err
+
+
 def test_popularity_click_by_click_is_the_count_of_what_is_above():
     rng = np.random.default_rng(1)
     users, items = rng.integers(0, 5, 80), rng.integers(0, 9, 80)

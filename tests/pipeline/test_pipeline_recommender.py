@@ -155,7 +155,7 @@ def test_a_store_that_was_learnt_with_another_recommender_is_refused():
     ("settings", "says"),
     [
         ({"recommenders": [RecommenderSettings(name="x", params={"dd": 1})]}, "no parameter 'dd'"),
-        ({"recommenders": [RecommenderSettings(name="x", params={"d": 0})]}, "whole number from 1"),
+        ({"recommenders": [RecommenderSettings(name="x", params={"d": 0})]}, "d is 0: a whole number"),
     ],
 )
 def test_wrong_parameters_are_said_at_once(settings, says):
