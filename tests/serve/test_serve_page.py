@@ -64,6 +64,8 @@ def click_on_the_last(page, fresh):
     page.click(f"#ranked button:has-text('{last}')")
     until(page, f"document.getElementById('said').textContent.startsWith('learnt the click on {last}')")
     assert page.evaluate(names)[0] == last
+    # who came by keyboard goes on from there, though the list was drawn anew
+    assert page.evaluate("document.activeElement.textContent").startswith(last)
     return int(page.inner_text("#said").split(" in ")[1].split()[0])
 
 
@@ -80,6 +82,11 @@ def test_charts_draw_and_move_and_a_click_changes_the_order(browser, server, sch
     before = page.evaluate(count)
     until(page, f"{count} > {before}")
     until(page, "document.getElementById('state').textContent.startsWith('learning')")
+    shown = "document.querySelectorAll('#figures dd')"
+    until(
+        page,
+        f"{shown}.length == 5 && [...{shown}].every(e => /[0-9]/.test(e.textContent) || e === {shown}[4])",
+    )
     spent = [click_on_the_last(page, f"{width}x{k}") for k in range(3)]
     assert min(spent) < 1000, spent  # ms; the best of three, as other tests run beside this one
     page.click("#reconcile")

@@ -38,7 +38,7 @@ function draw(id, traces, axes = {}) {
 }
 
 function trace(name, value, more = {}) {
-  return { name, mode: "lines", x: points.map((p) => new Date(1000 * p.time)), y: points.map(value), ...more };
+  return { name, mode: "lines", line: { width: 2.5 }, x: points.map((p) => new Date(1000 * p.time)), y: points.map(value), ...more };
 }
 
 const total = (p) => p.events.events ?? 0;
@@ -47,20 +47,23 @@ const rate = (value) => (p, k) => {
   return before ? Math.max(0, (value(p) - value(before)) / (p.time - before.time)) : null;
 };
 
-function charts(models) {
+function charts(now) {
+  const models = Object.keys(now.models);
   const quality = (name, metric) => (p) => p.models[name]?.quality[metric] ?? null;
   draw("quality", models.map((name) => trace(name, quality(name, "ndcg@10"))), { left: { range: [0, 1] } });
   draw("flow", [
-    trace("events/s", rate(total)),
-    trace("lag, ms", (p) => p.lag_ms, { yaxis: "y2", line: { dash: "dot" } }),
+    trace("events/s", rate(total), { fill: "tozeroy", fillcolor: `${COLOURS[0]}33` }),
+    trace("lag, ms", (p) => p.lag_ms, { yaxis: "y2", line: { width: 2, dash: "dot" } }),
   ], { right: {} });
   const spectrum = (name, part) => (p) => p.models[name]?.spectrum?.[part] ?? null;
-  const first = models[0];
+  const first = models.find((name) => now.models[name].spectrum);
+  const decades = Math.max(1, ...points.map((p) => Math.ceil(Math.log10(spectrum(first, "condition")(p) ?? 1))));
+  at("no-spectrum").hidden = Boolean(first);
   draw("spectrum", [
     trace("condition", spectrum(first, "condition")),
-    trace("eta", spectrum(first, "eta"), { yaxis: "y2", line: { dash: "dot" } }),
-    trace("mu", spectrum(first, "mu"), { yaxis: "y2", line: { dash: "dash" } }),
-  ], { left: { type: "log", rangemode: "normal" }, right: {} });
+    trace("eta", spectrum(first, "eta"), { yaxis: "y2", line: { width: 2, dash: "dot" } }),
+    trace("mu", spectrum(first, "mu"), { yaxis: "y2", line: { width: 2, dash: "dash" } }),
+  ], { left: { type: "log", range: [0, decades], dtick: 1 }, right: {} });
   draw("refused", [
     trace("dead letters", (p) => p.events.rejected ?? 0),
     trace("refused", (p) => p.received.rejected),
@@ -96,15 +99,46 @@ function drift(reconciled, undone) {
 
 // -- tables ---------------------------------------------------------------------------------------------------
 
+function shown(value) {
+  if (typeof value !== "number") return value ?? "–";
+  return Number.isInteger(value) ? value.toLocaleString("en") : value.toPrecision(4);
+}
+
+// what there is to know at a glance
+function figures(now) {
+  const champion = now.models[now.champion], last = points.length - 1;
+  const ms = (value) => (value >= 10000 ? `${Math.round(value / 1000)} s` : `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`);
+  const events = last > 0 ? rate(total)(points[last], last) : null;
+  const all = [
+    [`NDCG@10 of ${now.champion}`, champion?.quality["ndcg@10"]?.toFixed(3)],
+    ["events a second", events === null ? null : Math.round(events)],
+    ["lists learnt", now.events.judged],
+    ["lag", ms(now.lag_ms)],
+    ["to rank, p99", champion?.requests ? ms(champion.p99_ms) : null],
+  ];
+  const duel = now.comparison;
+  if (duel) {
+    const share = (value) => `${(100 * value).toFixed(0)} %`;
+    all.push([`${duel.challenger} wins (${share(duel.low)} to ${share(duel.high)})`, duel.win_rate === null ? null : share(duel.win_rate)]);
+  }
+  at("figures").replaceChildren(...all.map(([name, value]) => {
+    const box = document.createElement("div"), term = document.createElement("dt"), figure = document.createElement("dd");
+    term.textContent = name;
+    figure.textContent = shown(value);
+    box.append(term, figure);
+    return box;
+  }));
+}
+
 function table(id, columns, rows) {
   const make = (kind, cells) => {
     const row = document.createElement("tr");
-    for (const cell of cells) {
-      const element = document.createElement(kind);
-      if (kind === "th") element.scope = "col";
-      element.textContent = typeof cell === "number" && !Number.isInteger(cell) ? cell.toPrecision(4) : cell ?? "–";
+    cells.forEach((cell, k) => {
+      const element = document.createElement(k ? kind : "th");
+      if (kind === "th" || !k) element.scope = kind === "th" ? "col" : "row";
+      element.textContent = shown(cell);
       row.append(element);
-    }
+    });
     return row;
   };
   at(id).replaceChildren(make("th", columns), ...rows.map((cells) => make("td", cells)));
@@ -113,7 +147,7 @@ function table(id, columns, rows) {
 function tables(now) {
   table("models", ["model", "learner", "NDCG@10", "MRR", "on shuffled", "condition", "requests", "p50 ms", "p99 ms"],
     Object.entries(now.models).map(([name, m]) => [name, m.learner, m.quality["ndcg@10"], m.quality.mrr,
-      m.quality["ndcg@10_shuffled"], m.spectrum?.condition, m.requests, m.p50_ms, m.p99_ms]));
+      m.quality["ndcg@10_shuffled"], m.spectrum?.condition, m.requests, ...(m.requests ? [m.p50_ms, m.p99_ms] : [null, null])]));
   const columns = ["offset", "epoch", "events", "judged", "rejected", "duplicates", "late"];
   table("shards", ["shard", ...columns],
     Object.entries(now.shards).map(([name, shard]) => [name, ...columns.map((column) => shard[column])]));
@@ -132,10 +166,11 @@ async function look() {
       at("model").replaceChildren(...models.map((name) => new Option(name, name)));
     }
     const state = now.degraded ? (now.degraded === true ? "nothing learnt yet" : `degraded: ${now.degraded}`)
-      : `learning; ${total(now)} events, version ${now.version}`;
+      : `learning; ${shown(total(now))} events, version ${now.version}`;
     if (at("state").textContent !== state) at("state").textContent = state;
     at("state").classList.toggle("bad", typeof now.degraded === "string");
-    charts(models);
+    figures(now);
+    charts(now);
     drift(now.reconciled, now.rolled_back);
     tables(now);
   } catch (error) {
@@ -157,14 +192,17 @@ function wanted() {
   }));
 }
 
-async function rank() {
+async function rank(clicked) {
   const items = wanted();
   const answer = await post(`/rank/${encodeURIComponent(at("model").value)}`, { items });
   const byId = new Map(items.map((item) => [item.id, item]));
+  const scores = answer.items.map((one) => one.score), low = Math.min(...scores), high = Math.max(...scores);
   at("ranked").replaceChildren(...answer.items.map(({ item, score }) => {
     const entry = document.createElement("li"), button = document.createElement("button");
     const name = document.createElement("span"), value = document.createElement("span");
     button.type = "button";
+    button.style.setProperty("--share", `${high > low ? (100 * (score - low)) / (high - low) : 0}%`);
+    entry.classList.toggle("clicked", item === clicked);
     name.textContent = item;
     value.textContent = score.toFixed(3);
     button.append(name, value);
@@ -188,7 +226,8 @@ async function click(item, shown) {
     const { now } = await (await ask("/live?since=inf")).json();
     learnt = (now.shards.feedback?.offset ?? 0) >= offset;
   }
-  await rank();
+  await rank(item);
+  at("ranked").querySelector(".clicked button")?.focus();  // the one that was clicked is gone with the old list
   at("said").textContent = learnt ? `learnt the click on ${item} in ${Math.round(performance.now() - began)} ms`
     : "accepted; it is not learnt yet";
 }
@@ -203,7 +242,7 @@ async function said(what) {
 
 at("try").addEventListener("submit", (event) => {
   event.preventDefault();
-  said(rank);
+  said(() => rank());
 });
 
 at("reconcile").addEventListener("click", async () => {
