@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import plotly
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -152,6 +153,7 @@ def build_app(service: Service) -> Starlette:
     return Starlette(
         routes=[Route(path, guard(handler), methods=[method]) for path, handler, method in routes],
         lifespan=lifespan,
+        exception_handlers={HTTPException: _unknown, Exception: _broken},
     )
 
 
@@ -196,6 +198,17 @@ def _guard(service: Service) -> Callable[[Handler], Handler]:
         return guarded
 
     return guard
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    """A path or a method that is not there: told like every other refusal."""
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.url.path}: {error.detail.lower()}; see /docs"
+    return _error(error.status_code, what, dict(error.headers or {}))
+
+
+async def _broken(_: Request, __: Exception) -> Response:
+    return _error(500, "the server has a fault: its log has the trace")
 
 
 async def _body(request: Request, service: Service) -> bytes:

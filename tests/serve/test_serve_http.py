@@ -335,3 +335,10 @@ def test_the_worker_gives_way_to_who_asks_and_ctrl_c_is_not_for_it(server):
     until(lambda: os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0))
     assert os.getsid(pid) == os.getsid(0)  # Linux weighs niceness within a session alone (autogroup)
     assert os.getpgid(pid) != os.getpgid(0)
+
+
+def test_an_unknown_path_or_method_is_refused_as_json_like_everything_else(client):
+    for answer, status in ((client.get("/nope"), 404), (client.get("/rank/default"), 405)):
+        assert answer.status_code == status
+        assert "/docs" in answer.json()["error"]
+    assert "POST" in client.get("/rank/default").headers["allow"]
