@@ -2,19 +2,28 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+RUNS := .venv/.runs
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .PHONY: setup run test lint bench chaos servers programs clean
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "streamrank needs Python 3.11 or newer: make PYTHON=python3.12 …")'
-	@echo 'setting up .venv' >&2
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	@touch $(READY)
+	@$(PYTHON) -m venv .venv
 
-run: setup
+$(READY): pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'setting up .venv, with all that tests need: some minutes' >&2
+	@$(INSTALL) '.[dev]'
+	@touch $(READY) $(RUNS)
+
+$(RUNS): pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'setting up .venv: a minute or two' >&2
+	@$(INSTALL) '.[serve]'
+	@touch $(RUNS)
+
+run: $(RUNS)
 	$(BIN)/streamrank demo
 
 lint: setup

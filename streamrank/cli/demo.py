@@ -103,7 +103,7 @@ def demo(arguments: argparse.Namespace) -> int:
         with closing(Crowd(server.url, visitors, RATE)) as crowd:
             show = Demo(crowd, arguments.seed)
             start = show.look(0.0)
-            say("getting ready …")
+            say("getting ready … (the first time the kernels are compiled, which takes a minute or two)")
             if not crowd.begin():
                 raise StoreError("nothing was learnt: see the log above")
             live = sys.stderr.isatty() and not arguments.headless
