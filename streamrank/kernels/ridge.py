@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .csr import inner
 from .jit import jit
 
 Floats = npt.NDArray[np.float64]
@@ -97,38 +98,42 @@ def solve(A: Floats, b: Floats, ridge: float) -> Floats:
     for i in range(n):
         if A[i, i] > 0.0:
             root[i] = 1.0 / math.sqrt(A[i, i] + ridge)
-    U = np.zeros((n, n))  # upper: A = U'U
+    U, diagonal, row = np.zeros((n, n)), np.zeros(n), np.empty(n)  # upper: A = U'U, its diagonal apart
     for i in range(n):
-        if root[i] > 0.0:
-            for j in range(i, n):
-                U[i, j] = A[i, j] * root[i] * root[j]
-            U[i, i] = 1.0
-    for i in range(n):
-        if not U[i, i] > 1e-13:
-            U[i] = 0.0
+        if not root[i] > 0.0:
             continue
-        pivot = math.sqrt(U[i, i])
-        above = U[i]
-        for j in range(i, n):
-            above[j] /= pivot
-        for k in range(i + 1, n):
-            a = above[k]
-            if a != 0.0:
-                row = U[k]
-                for j in range(k, n):
-                    row[j] -= a * above[j]
+        m = n - i
+        for j in range(m):
+            row[j] = A[i, i + j] * root[i] * root[i + j]
+        row[0] = 1.0
+        whole = i - i % 4
+        for k in range(0, whole, 4):  # four rows at a time: what is left is read and written once for all
+            u0, u1, u2, u3 = U[k, i:], U[k + 1, i:], U[k + 2, i:], U[k + 3, i:]
+            a0, a1, a2, a3 = u0[0], u1[0], u2[0], u3[0]
+            for j in range(m):
+                row[j] = (((row[j] - a0 * u0[j]) - a1 * u1[j]) - a2 * u2[j]) - a3 * u3[j]
+        for k in range(whole, i):
+            above = U[k, i:]
+            a = above[0]
+            for j in range(m):
+                row[j] -= a * above[j]
+        if row[0] > 1e-13:
+            pivot = diagonal[i] = math.sqrt(row[0])
+            to = U[i, i:]
+            for j in range(1, m):
+                to[j] = row[j] / pivot
     for i in range(n):  # U' z = b
-        if U[i, i] > 0.0:
-            w[i] = (b[i] * root[i] + w[i]) / U[i, i]
-            for j in range(i + 1, n):
-                w[j] -= U[i, j] * w[i]
+        if diagonal[i] > 0.0:
+            w[i] = (b[i] * root[i] + w[i]) / diagonal[i]
+            above, rest, z = U[i, i + 1 :], w[i + 1 :], w[i]
+            for j in range(len(rest)):
+                rest[j] -= above[j] * z
         else:
             w[i] = 0.0
     for i in range(n - 1, -1, -1):  # U w = z
-        if U[i, i] > 0.0:
-            for j in range(i + 1, n):
-                w[i] -= U[i, j] * w[j]
-            w[i] /= U[i, i]
+        if diagonal[i] > 0.0:
+            begin = i - i % 4  # so that columns which come later, in fours, change no bit of what is there
+            w[i] = (w[i] - inner(U[i, begin:], w[begin:])) / diagonal[i]
     return w * root
 
 
