@@ -27,6 +27,7 @@ from .training import Busy
 PAGE = Path(__file__).parent / "page"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 OPEN = {"/", "/app.js", "/plotly.js", "/health", "/ready", "/docs", "/openapi.json"}  # need no token
+ELSEWHERE = {"cross-site", "same-site"}
 MAX_CLIENTS = 10_000  # whose rate is remembered; the one silent for longest goes first
 # what the page may do: its own scripts, talking to this server alone; charts set styles of their own
 POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:"
@@ -185,6 +186,9 @@ def _guard(service: Service) -> Callable[[Handler], Handler]:
                     return _error(
                         401, "send the token as `Authorization: Bearer …`", {"WWW-Authenticate": "Bearer"}
                     )
+            # browsers say so of requests to this machine: any page one visits could teach the ranker
+            if request.method == "POST" and request.headers.get("sec-fetch-site") in ELSEWHERE:
+                return _error(403, "the page that asks is of another site: only this server's own may")
             address = request.client.host if request.client else ""
             if serve.max_per_second and request.url.path not in OPEN and too_many(address):
                 return _error(

@@ -342,3 +342,10 @@ def test_an_unknown_path_or_method_is_refused_as_json_like_everything_else(clien
         assert answer.status_code == status
         assert "/docs" in answer.json()["error"]
     assert "POST" in client.get("/rank/default").headers["allow"]
+
+
+def test_a_page_of_another_site_cannot_teach_the_ranker_through_its_visitors_browser(client):
+    sites = {"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200}  # none: typed by the user
+    for site, status in sites.items():
+        answer = client.post("/feedback", json={**GOOD, "id": site}, headers={"Sec-Fetch-Site": site})
+        assert answer.status_code == status, site
