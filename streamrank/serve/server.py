@@ -14,6 +14,7 @@ from ..config import Settings
 from ..errors import ConfigError
 from ..pipeline.replay import stop_signals
 from .http import build_app
+from .patience import impatient
 from .service import Service
 
 START_S = 60.0
@@ -44,7 +45,7 @@ class Server:
         self.service = Service(settings)
         config = uvicorn.Config(
             build_app(self.service), log_level="warning", access_log=False, timeout_keep_alive=30,
-            timeout_graceful_shutdown=5, server_header=False,
+            timeout_graceful_shutdown=5, server_header=False, http=impatient(serve.timeout_ms / 1000),
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import time
 
 import httpx
@@ -349,3 +350,15 @@ def test_a_page_of_another_site_cannot_teach_the_ranker_through_its_visitors_bro
     for site, status in sites.items():
         answer = client.post("/feedback", json={**GOOD, "id": site}, headers={"Sec-Fetch-Site": site})
         assert answer.status_code == status, site
+
+
+def test_who_begins_a_request_and_does_not_go_on_is_dropped(tmp_path):
+    serve = ServeSettings(port=0, timeout_ms=300)
+    with Server(Settings(store=f"sqlite:///{tmp_path}/s.db", serve=serve)) as server:
+        at = httpx.URL(server.url)
+        for said in (b"", b"GET /health HTTP/1.1\r\nHo", b"GET /health HTTP/1.1\r\nHost: a\r\n\r\nGET /he"):
+            with socket.create_connection((at.host, at.port), timeout=60) as link:
+                link.sendall(said)
+                while link.recv(1 << 16):
+                    pass
+        assert httpx.get(f"{server.url}/health").status_code == 200
