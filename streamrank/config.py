@@ -132,7 +132,7 @@ class ArchiveSettings(_Section, frozen=True):
     """Every list that was learnt, kept as Parquet: the training set of record."""
 
     folder: str = ""  # where; workers of one store share it. Empty: none is kept
-    keep_mb: int = 10_000  # of a shard; the oldest files go. 0 for no limit
+    keep_mb: int = 10_000  # of a shard, of lists and of clicks; the oldest files go. 0 for no limit
     keep_days: int = 0  # older files go; 0 for no limit
 
 

@@ -9,7 +9,8 @@ from ..errors import ConfigError
 from ..pipeline import reconcile as pipeline
 from ..pipeline.datasets import ArchiveData, Data, LogData, TopicData
 from ..pipeline.driftlog import SHOWN, n_events, note_drift
-from ..pipeline.swap import roll_back
+from ..pipeline.refit import Refit, take_back
+from ..pipeline.swap import Swap, roll_back
 from ..sources import open_source
 from ..sources.topics import open_topic
 from ..state import Store
@@ -57,10 +58,14 @@ def reconcile(arguments: argparse.Namespace) -> int:
         print_json(result)
     else:
         print_table("drift, on lists that neither has seen", ["", ""], list(result["drift"].items()))
-        rows = [(kind, m["pairwise_error"], m["ndcg"]) for kind, m in result["candidates"].items()]
-        print_table("\ncandidates", ["", "pairwise_error", "ndcg@10"], rows)
-        steps = result["iterations"]
-        print(f"\nlambda {result['lambda']:g}, {steps['warm']} steps warm, {steps['cold']} cold")
+        names = list(result["candidates"]["keep"])
+        rows = [(kind, *m.values()) for kind, m in result["candidates"].items()]
+        print_table("\ncandidates", ["", *(name.replace("ndcg", "ndcg@10") for name in names)], rows)
+        if "passes" in result:
+            print(f"\n{result['passes']} passes in strata")
+        else:
+            steps = result["iterations"]
+            print(f"\nlambda {result['lambda']:g}, {steps['warm']} steps warm, {steps['cold']} cold")
     said = f"{result['chosen']}: the weights were swapped" if result["swapped"] else "the online model stays"
     say(f"{said} ({result['seconds']:.1f} s)")
     return 0
@@ -108,7 +113,12 @@ def rollback(arguments: argparse.Namespace) -> int:
         undone = {}
         for shard in store.shards():
             settings = settings_of(store, shard, arguments.config)
-            swap = roll_back(store, shard, settings, arguments.model or settings.models[0].name)
+            name = arguments.model or settings.models[0].name
+            swap: Swap | Refit | None
+            if name in [one.name for one in settings.recommenders]:
+                swap = take_back(store, shard, name)
+            else:
+                swap = roll_back(store, shard, settings, name)
             if swap is not None:
                 undone[shard] = swap.id
     if arguments.json:

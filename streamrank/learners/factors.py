@@ -167,19 +167,6 @@ class FactorTables:
         self.in_use()
         self.mark_all()
 
-    def adopt(self, other: Self) -> None:
-        """Its factors: of the users that are here, and of all its items while there is room."""
-        rows, at = _matched(other.items, self.items, self.item)
-        mine = self.arrays
-        mine.items[at] = other.arrays.items[rows]
-        mine.item_marks[at, LAST] = mine.item_marks[at, LAST].clip(0)
-        mine.item_marks[at, CLICKS] = mine.item_marks[at, CLICKS].clip(0)
-        here = [(other.users.find(key), row) for row, key in enumerate(self.users.ids) if key is not None]
-        rows, at = np.array(here, np.int64).reshape(-1, 2).T
-        mine.users[at[rows >= 0]] = other.arrays.users[rows[rows >= 0]]
-        self.in_use()
-        self.mark_all()
-
 
 def _matched(other: Rows, mine: Rows, take: Callable[[Hashable], int]) -> tuple[Ints, Ints]:
     """Rows of another table and of this one of the same ids; who is new here takes a row if there is one."""

@@ -201,7 +201,7 @@ class RoBiRankMF(river.reco.base.Ranker):
     # -- the array interface -------------------------------------------------------------------------------
 
     def learn_batch(
-        self, users: Ids, items: Ids, y: Sequence[float] | None = None, *, among: int = 0
+        self, users: Ids, items: Ids, y: Sequence[float] | Floats | None = None, *, among: int = 0
     ) -> Ints:
         """Learn many clicks in order, to the same bits as one at a time.
 
@@ -361,13 +361,6 @@ class RoBiRankMF(river.reco.base.Ranker):
         find_user, find_item = self._tables.users.find, self._tables.items.find
         found = (find_user(u) >= 0 <= find_item(i) for u, i in zip(_plain(users), _plain(items), strict=True))
         return np.fromiter(found, np.bool_, len(users))
-
-    def adopt(self, other: Self) -> None:
-        """The factors of another learner of the same clicks, for every user here and for all its items.
-
-        What this one has counted, of whom and when, stays; items that are new here are the first to go.
-        """
-        self._tables.adopt(other._tables)
 
     # -- state ---------------------------------------------------------------------------------------------
 

@@ -7,6 +7,9 @@ from ..features.batch import Floats
 from ..state.base import Store
 from .driftlog import note_drift
 from .flow import Flow
+from .model import Model
+from .recommender import Recommender
+from .refit import Refit, standing_refit, take_back
 from .swap import Swap, roll_back, standing_swap
 
 LEAST = 100  # lists before a swap, to know how good the model was
@@ -78,23 +81,36 @@ class Guard:
         """A shard was opened, maybe because its weights were swapped."""
         if not self._settings.reconcile.rollback:
             return
-        for model in flow.models:
+        watched: list[Model | Recommender] = [*flow.models, *flow.recommenders]
+        for model in watched:
             key = shard, model.name
             if key not in self._watches:
                 self._watches[key] = Watch(self._settings.reconcile.rollback)
-            swap = standing_swap(self._store, shard, model.name)
+            swap = self._standing(shard, model.name)
             self._watches[key].swapped(swap.id if swap else "")
             model.watch = self._watches[key].add
 
-    def act(self) -> list[Swap]:
+    def _standing(self, shard: str, model: str) -> Swap | Refit | None:
+        if self._refits(model):
+            return standing_refit(self._store.read(shard, (f"refit/{model}",))[0], model)
+        return standing_swap(self._store, shard, model)
+
+    def _refits(self, model: str) -> bool:
+        return model in [one.name for one in self._settings.recommenders]
+
+    def act(self) -> list[Swap | Refit]:
         """Take back what did harm, in every shard that has it; returns what was taken back."""
-        undone = []
+        undone: list[Swap | Refit] = []
         for (shard, model), watch in self._watches.items():
             if not watch.fallen:
                 continue
             for other in self._store.shards():
-                found = standing_swap(self._store, other, model)
-                if found is not None and found.id == watch.swap:
+                found = self._standing(other, model)
+                if found is None or found.id != watch.swap:
+                    continue
+                if self._refits(model):
+                    undone.append(take_back(self._store, other, model) or found)
+                else:
                     undone.append(roll_back(self._store, other, self._settings, model) or found)
             log.error(
                 "%s: NDCG fell from %.3f to %.3f after the swap %s of model %s: it was taken back",

@@ -1,5 +1,7 @@
 """A recommender: a named learner of who clicked what, and how well it did on each click before."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..config import RecommenderSettings
@@ -23,12 +25,15 @@ class Recommender:
         self.name = settings.name
         self.learner: RoBiRankMF = build_recommender(settings.learner, settings.params)
         self.history = History(METRICS)
+        self.watch: Callable[[Floats], None] | None = None  # is told the NDCG of every click
 
     def learn(self, users: list[str], items: list[str], weights: list[float], first: int) -> None:
         """Learn clicks in order; `first` is the number of the first of them in the stream."""
         ranked = self.learner.learn_batch(users, items, weights, among=AMONG)
         index: Ints = first + np.arange(len(ranked))
         values = np.stack(hits(ranked), axis=1)
+        if self.watch is not None:
+            self.watch(values[:, 1])
         self.history.add_many(index, values, np.ones(len(ranked)))
 
 

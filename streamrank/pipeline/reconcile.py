@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from ..config import Settings
-from ..errors import SourceError
+from ..errors import ConfigError, SourceError
 from ..features.batch import Floats
 from ..kernels.cg import cg
 from ..learners.base import Ranker
@@ -21,6 +21,7 @@ from .judgements import HeldOut, Measured
 from .members import Member, lead, merged, noted, own, retraced, together, weights_of
 from .optimum import Optimum, Watch, optimum
 from .plan import KEEP, REBASE, REPLACE, Plan, as_long, carry_out, report_of, sized, unfinished
+from .refit import refit
 from .swap import At, new_learner
 from .training import DECIDE, FIT, VALIDATE, Problem, TrainingSet, client_of
 
@@ -52,10 +53,17 @@ def reconcile(
 
     Where the learner is not RankRLS itself (SONG, RankNet, ...) the drift is from RankRLS on the same lists,
     and the optimum is given the length of the online weights: the order is the same, and the learner's steps
-    keep their proportion. One with hidden units is measured only: it has no weights to swap.
+    keep their proportion. One with hidden units is measured only: it has no weights to swap. A recommender is
+    refitted instead: `refit`.
     """
     began = time.perf_counter()
     name = model or settings.models[0].name
+    if name in [one.name for one in settings.recommenders]:
+        if len(shards) != 1:
+            raise ConfigError(
+                f"{name!r} is a recommender of {len(shards)} shards: only that of one is refitted"
+            )
+        return refit(store, data, settings, shard=shards[0], model=name, swap=swap, watch=watch, at=at)
     exact = isinstance(new_learner(settings, name), EGDM)
     at(1)
     if (left := unfinished(store, shards, name)) is not None:

@@ -51,7 +51,8 @@ def new_learner(settings: Settings, model: str) -> Ranker:
     for one in settings.models:
         if one.name == model:
             return build(one.learner, one.params)
-    raise ConfigError(f"there is no model {model!r}; there are: {', '.join(m.name for m in settings.models)}")
+    names = [one.name for one in settings.models] + [one.name for one in settings.recommenders]
+    raise ConfigError(f"there is no model {model!r}; there are: {', '.join(names)}")
 
 
 def swaps_of(store: Store, shard: str, model: str) -> list[Swap]:

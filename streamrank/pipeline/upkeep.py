@@ -94,12 +94,12 @@ def due(settings: Settings, store: Store, began: float, now: float) -> bool:
 def reconcile_all(settings: Settings, store: Store) -> None:
     """Every model in turn; what comes of it is noted in the drift's history."""
     shards = store.shards()
-    for model in settings.models:
+    for name in [one.name for one in settings.models] + [one.name for one in settings.recommenders]:
         events = n_events(store)
         try:
-            result = reconcile(store, ArchiveData(settings), settings, shards=shards, model=model.name)
+            result = reconcile(store, ArchiveData(settings), settings, shards=shards, model=name)
         except StreamrankError as error:
-            note_drift(settings, model=model.name, events=events, error=str(error))
+            note_drift(settings, model=name, events=events, error=str(error))
         else:
             note_drift(settings, events=events, **{key: result[key] for key in SHOWN})
 

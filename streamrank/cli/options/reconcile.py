@@ -30,7 +30,11 @@ def add(commands: Any) -> None:
         "(--kafka, --topic), all its partitions together",
     )
     add_kafka(parser)
-    parser.add_argument("--model", metavar="NAME", help="which model (default: the first of the config)")
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="which model (default: the first of the config); a recommender is refitted from all its clicks",
+    )
     parser.add_argument(
         "--shard",
         action="append",

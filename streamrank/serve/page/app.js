@@ -78,7 +78,8 @@ function drift(reconciled, undone) {
     const of = reconciled.filter((done) => done.model === model);
     return { name, mode: "lines+markers", x: of.map(when), y: of.map((done) => done.drift[part]) };
   };
-  const models = [...new Set(reconciled.map((done) => done.model))];
+  const ordered = reconciled.filter((done) => done.drift.pairwise_error_online !== undefined);
+  const models = [...new Set(ordered.map((done) => done.model))];
   const named = (text, model) => (models.length > 1 ? `${model}: ${text}` : text);
   const marks = reconciled.map((done) => ({
     type: "line", x0: when(done), x1: when(done), y0: 0, y1: 1, yref: "paper",
@@ -93,7 +94,7 @@ function drift(reconciled, undone) {
   const text = back && (!last || back.time > last.time)
     ? `Last: the swap ${back.rolled_back} was taken back, as NDCG fell from ${back.ndcg_before.toFixed(3)} `
     + `to ${back.ndcg_after.toFixed(3)} after it.` : last ? `Last: ${last.swapped ? `weights swapped (${last.chosen})` : "the online model stays"}, `
-    + `cosine ${last.drift.cosine.toFixed(3)}, ${last.seconds.toFixed(1)} s.` : "Not measured yet: reconcile.";
+    + `${last.drift.cosine == null ? "" : `cosine ${last.drift.cosine.toFixed(3)}, `}${last.seconds.toFixed(1)} s.` : "Not measured yet: reconcile.";
   if (at("drifted").textContent !== text) at("drifted").textContent = text;
 }
 
