@@ -10,7 +10,7 @@ from ..pipeline import reconcile as pipeline
 from ..pipeline.datasets import ArchiveData, Data, LogData, TopicData
 from ..pipeline.driftlog import SHOWN, n_events, note_drift
 from ..pipeline.refit import Refit, take_back
-from ..pipeline.swap import Swap, roll_back
+from ..pipeline.swap import Swap, new_learner, roll_back
 from ..sources import open_source
 from ..sources.topics import open_topic
 from ..state import Store
@@ -118,6 +118,7 @@ def rollback(arguments: argparse.Namespace) -> int:
             if name in [one.name for one in settings.recommenders]:
                 swap = take_back(store, shard, name)
             else:
+                new_learner(settings, name)  # a name that is wrong is told
                 swap = roll_back(store, shard, settings, name)
             if swap is not None:
                 undone[shard] = swap.id

@@ -1,5 +1,7 @@
 """Learnt lists and clicks <-> tables for Parquet, readable by any tool that knows the format."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -95,16 +97,16 @@ def from_table(table: pa.Table, first: int, end: int, *, keys: bool = False) -> 
     indptr = columns.offsets.to_numpy().astype(np.int64)
     batch = Batch(
         indptr=indptr - indptr[0],
-        indices=columns.flatten().to_numpy(),
-        values=values.flatten().to_numpy(),
+        indices=_own(columns.flatten()),
+        values=_own(values.flatten()),
         lists=lists,
-        y=table.column("label").to_numpy(),
-        c=table.column("weight").to_numpy(),
+        y=_own(table.column("label")),
+        c=_own(table.column("weight")),
         mode=modes,
         pairs=row[lists],
-        better=inner.field("better").to_numpy(),
-        worse=inner.field("worse").to_numpy(),
-        pair_c=inner.field("weight").to_numpy(),
+        better=_own(inner.field("better")),
+        worse=_own(inner.field("worse")),
+        pair_c=_own(inner.field("weight")),
         queries=tuple(
             query[a] if some else "" for a, some in zip(starts.tolist(), held.tolist(), strict=True)
         ),
@@ -147,6 +149,11 @@ def _pairs(batch: Batch, sizes: Ints) -> pa.Array:
         [pa.array(batch.better), pa.array(batch.worse), pa.array(batch.pair_c)], fields=list(_PAIR)
     )
     return pa.ListArray.from_arrays(pa.array(offsets), pairs)
+
+
+def _own(column: Any) -> Any:
+    """As arrays of a live batch are: kernels would be compiled anew for such as may not be written to."""
+    return np.require(column.to_numpy(), requirements="W")
 
 
 def _flat(table: pa.Table, name: str) -> pa.ListArray:

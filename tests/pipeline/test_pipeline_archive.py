@@ -255,6 +255,14 @@ def test_without_its_beginning_the_archive_still_leads_to_the_stored_weights(set
         assert reconcile(store, ArchiveData(settings), settings, model="slow")["lists"]["fit"] > 100
 
 
+def test_kernels_compiled_for_the_stream_serve_the_archive_too(settings):
+    # compiling them anew would not fit into the memory of a scheduled reconciliation
+    with open_store("memory://") as store:
+        flow = learn(store, settings)
+    for piece in read_lists(settings.archive.folder, "0", flow.counts["learnt"]):
+        assert all(array.flags.writeable for array in piece.batch if isinstance(array, np.ndarray))
+
+
 def test_a_hole_and_a_missing_end_are_named(settings):
     with open_store("memory://") as store:
         flow = learn(store, settings)

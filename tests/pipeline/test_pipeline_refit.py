@@ -213,3 +213,5 @@ def test_the_commands_refit_and_go_back(tmp_path, capsys, monkeypatch):
     assert main(["rollback", *options, "--model", "latent"]) == 0
     assert f"latent@{N} was taken back" in capsys.readouterr().out
     assert main(["rollback", *options, "--model", "latent"]) == 1
+    assert main(["rollback", *options, "--model", "lent"]) == 2
+    assert "there is no model 'lent'; there are: default, latent" in capsys.readouterr().err
