@@ -1,14 +1,16 @@
 """A linear scorer on sparse rows: scores, then one step of Adam and of the running average, all lazily."""
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .dense import bounded, same_columns, see_table, table_gradient, table_scores
 from .jit import jit
-from .keyed import begin_anew
+from .keyed import Chains, Visit, begin_anew
 from .losses import SONG, Loss, has_preference, list_slopes
+from .losses.song import SongSettings
 from .weights import (
     BETA1,
     BETA2,
@@ -228,3 +230,15 @@ def learn_lists(
             step += 1
             step_columns(touched, gradient, bulk, weights, step, steps)
     return step, refused
+
+
+@jit
+def learn_flat(*flat: Any) -> tuple[int, int]:
+    """`learn_lists` with each field of its tuples as an argument of its own, in order.
+
+    To look through tuples costs a call from Python 8 us, as much as a list of ten rows takes to learn.
+    """
+    song, chains, visit = SongSettings(*flat[34:42]), Chains(*flat[42:48]), Visit(*flat[48:53])
+    loss = Loss(flat[32], flat[33], song, chains, visit, flat[53], flat[54])
+    weights, scratch, steps = Weights(*flat[11:21]), Scratch(*flat[21:26]), Steps(*flat[28:32])
+    return learn_lists(*flat[:11], weights, scratch, flat[26], flat[27], steps, loss, flat[55])  # type: ignore[call-arg]

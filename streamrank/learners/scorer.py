@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..features.batch import Batch, Columns, Floats, Ints
-from ..kernels.linear import learn_lists, score
+from ..kernels.linear import learn_flat, score
 from ..kernels.losses import Loss
 from ..kernels.weights import BLOCK_BITS, Scratch, Steps, Weights, averaged, inverse_scales
 from .base import StateEntries
@@ -29,9 +29,10 @@ class LinearScorer:
         """Learn each list in order; returns the score each row had just before its list was learnt."""
         self.grow(batch.n_columns)
         out = np.empty(len(batch.y))
-        self.step, self.refused = learn_lists(
-            *batch.arrays, self.weights, self.scratch, self.step, self.refused, self.steps, loss, out
-        )
+        number, knob, song, chains, visit, sample, generator = loss
+        known = (*self.weights, *self.scratch, self.step, self.refused, *self.steps)
+        how = (number, knob, *song, *chains, *visit, sample, generator)
+        self.step, self.refused = learn_flat(*batch.arrays, *known, *how, out)
         return out
 
     def scores(self, indptr: Ints, indices: Columns, values: Floats) -> Floats:
