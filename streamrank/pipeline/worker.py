@@ -75,6 +75,7 @@ class Worker:
         self.upkeep = Upkeep(settings, store)
         self._letters = letters
         self._closed: dict[int, tuple[float, float]] = {}  # partition -> when to try again, since when
+        self._uncommitted: dict[int, float] = {}  # partition -> since when its commits are refused
         self._known: dict[int, int] = {}  # how far each was learnt, as this process knows
         self._joined = self._alarmed = False
         self._active = time.monotonic()
@@ -125,6 +126,7 @@ class Worker:
                 if partition in self.shards:
                     self._release(partition)
                 self._closed.pop(partition, None)
+                self._uncommitted.pop(partition, None)
             if what == "assigned":
                 self._joined = True
                 mine = self.topic.assigned()
@@ -202,8 +204,12 @@ class Worker:
                 if self._commit(shard, whether=shard.checkpoint.maybe_commit):
                     moved[partition] = shard.flow.offset
             except PASSING as error:
+                # opening may well succeed where a commit does not: a store that is full, say
+                since = self._uncommitted.setdefault(partition, time.monotonic())
+                if (time.monotonic() - since) * 1000 > self.settings.kafka.give_up_ms:
+                    raise
                 log.warning("%s: not committed, opened again: %s", shard.name, error)
-                self._drop(partition)
+                self._drop(partition, pause_s=0.0 if isinstance(error, Fenced | OffsetMismatch) else RETRY_S)
         if moved:
             self._show(moved)
 
@@ -214,6 +220,7 @@ class Worker:
             self.at("4c")
             self.counts["commits"] += 1
             self._known[shard.partition] = shard.flow.offset
+            self._uncommitted.pop(shard.partition, None)
             self._alarm(shard)
         return made
 
@@ -245,12 +252,12 @@ class Worker:
             log.warning("%s: let go without a last commit: %s", shard.name, error)
         self.at("6b")
 
-    def _drop(self, partition: int) -> None:
+    def _drop(self, partition: int, pause_s: float = 0.0) -> None:
         del self.shards[partition]
         self.counts["reopened"] += 1
         if partition in self.topic.assigned():
             self.topic.pause(partition)
-            self._closed[partition] = 0.0, time.monotonic()
+            self._closed[partition] = time.monotonic() + pause_s, time.monotonic()
 
     def _idle(self, seconds: float) -> bool:
         if not self._joined or self._closed or time.monotonic() - self._active < seconds:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from streamrank.config import Settings
-from streamrank.errors import ConfigError, StoreError
+from streamrank.errors import ConfigError, StoreError, StoreFull
 from streamrank.state import base
 from streamrank.state.base import DeadLetter, Standing
 from streamrank.state.ownership import check_acquire, check_commit
@@ -273,8 +273,9 @@ class SqliteStore:
             yield
         except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
             # the low byte of the code is the kind, the rest its detail
-            advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "nothing was written")
-            raise StoreError(f"{self._path}: {error}: {advice}") from error
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            kind = StoreFull if code == sqlite3.SQLITE_FULL else StoreError
+            raise kind(f"{self._path}: {error}: {_ADVICE.get(code, 'nothing was written')}") from error
 
     def __enter__(self) -> Self:
         return self
