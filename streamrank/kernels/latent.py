@@ -110,6 +110,21 @@ def fill_noise(row: Floats, word: int, spread: float) -> None:
 
 
 @pjit
+def begin_rows(
+    table: Floats, marks: Ints, rows: Ints, words: Words, d: int, ones: Ints, spread: float
+) -> None:
+    """Factors of noise by `words`, 1 in the columns `ones`, 0 in the others; no clicks, none recent."""
+    for k in range(len(rows)):
+        row = rows[k]
+        table[row] = 0.0
+        fill_noise(table[row, :d], words[k], spread)
+        for column in ones:
+            table[row, column] = 1.0
+        marks[row, CLICKS] = 0
+        marks[row, RECENT:] = -1
+
+
+@pjit
 def slopes(
     f_y: float, f: Floats, n: int, s: float, loss: int, beta: float, mean_s: float, e: Floats
 ) -> float:

@@ -1,13 +1,13 @@
 """The rows of users and items of a factor model: bounded, stored by blocks, merged between shards."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
 
 from ..features.batch import Ints
-from ..kernels.latent import BLOCK_BITS, CLICKS, LAST, RECENT, Bytes, Factors, fill_noise
+from ..kernels.latent import BLOCK_BITS, CLICKS, LAST, RECENT, Bytes, Factors, Words, begin_rows
 from .rows import Rows
 
 NOISE = 0.1  # spread of new factors
@@ -23,6 +23,7 @@ class FactorTables:
     def __init__(self, d: int, recent: int, max_users: int, max_items: int, seed: int) -> None:
         self._d, self._recent, self._seed = d, recent, seed
         self.users, self.items = Rows(max_users), Rows(max_items)
+        self._ones = np.array([d, d + 1, 2 * d + 2][: 3 if recent else 2])  # G of U; of V, and of W
         self.arrays = self._empty(16, 16)
         self.standing: Ints = np.zeros(2, np.int64)  # items in use, rows of items
         self.dirty_users: Bytes = np.ones(1, np.uint8)
@@ -33,33 +34,34 @@ class FactorTables:
     def user(self, key: Hashable) -> int:
         """The row of a user; who is new starts near zero, by noise that the id decides."""
         row = self.users.find(key)
-        if row < 0:
-            row = self.users.take(key)
-            self._grow(len(self.users.ids), 0)
-            values, marks = self.arrays.users[row], self.arrays.user_marks[row]
-            fill_noise(values[: self._d], self._word(key), NOISE)
-            values[self._d], values[self._d + 1] = 1.0, 0.0
-            marks[CLICKS], marks[RECENT:] = 0, -1
-        return row
+        return row if row >= 0 else int(self.user_rows([key])[0])
 
     def item(self, key: Hashable) -> int:
         """The row of an item; what is new is noise, until its first click."""
         row = self.items.find(key)
-        if row < 0:
-            row = self.items.take(key)
-            self._grow(0, len(self.items.ids))
-            values = self.arrays.items[row]
-            fill_noise(values[: self._d], self._word(key), NOISE)
-            values[self._d :] = 0.0
-            values[self._d + 1] = 1.0
-            if self._recent:
-                values[-1] = 1.0
-            self.arrays.item_marks[row, CLICKS] = 0
-        return row
+        return row if row >= 0 else int(self.item_rows([key])[0])
 
-    def _word(self, key: Hashable) -> int:
+    def user_rows(self, keys: Sequence[Hashable]) -> Ints:
+        """As `user`, of each; there must be room for the new ones."""
+        if new := self.users.lacking(keys):
+            rows = np.array([self.users.take(key) for key in new])
+            self._grow(len(self.users.ids), 0)
+            a = self.arrays
+            begin_rows(a.users, a.user_marks, rows, self._words(new), self._d, self._ones[:1], NOISE)
+        return self.users.rows(keys)
+
+    def item_rows(self, keys: Sequence[Hashable]) -> Ints:
+        """As `item`, of each; there must be room for the new ones."""
+        if new := self.items.lacking(keys):
+            rows = np.array([self.items.take(key) for key in new])
+            self._grow(0, len(self.items.ids))
+            a = self.arrays
+            begin_rows(a.items, a.item_marks, rows, self._words(new), self._d, self._ones[1:], NOISE)
+        return self.items.rows(keys)
+
+    def _words(self, keys: Sequence[Hashable]) -> Words:
         # by the id: every shard starts an item alike, whenever it comes
-        return (crc32(repr(key).encode()) << 31) ^ self._seed
+        return np.array([(crc32(repr(key).encode()) << 31) ^ self._seed for key in keys], np.uint64)
 
     def make_room(self, users: bool, items: bool) -> None:
         """Evict of the tables named, if full, the sixteenth not clicked for longest."""

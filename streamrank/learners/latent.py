@@ -237,8 +237,8 @@ class RoBiRankMF(river.reco.base.Ranker):
         among: int,
         ranked: Ints,
     ) -> None:
-        rows = self._tables.users.rows(users, self._tables.user)
-        columns = self._tables.items.rows(items, self._tables.item)
+        rows = self._tables.user_rows(users)
+        columns = self._tables.item_rows(items)
         numbers = self._clicks + np.arange(len(places))
         self._clicks += len(places)
         ranks = np.full(len(places) if among else 0, -1, np.int64)

@@ -1,6 +1,6 @@
 """Ids to rows of a table of bounded size."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,12 +51,13 @@ class Rows:
         new = len(self._row) + len(keys) > self.limit and len({k for k in keys if k not in self._row})
         return len(self._row) + new <= self.limit
 
-    def rows(self, keys: Sequence[Hashable], make: Callable[[Hashable], int]) -> Ints:
-        """The row of each id, by `make` for those that have none; there must be room."""
-        for key in dict.fromkeys(keys):
-            if key not in self._row:
-                make(key)
+    def rows(self, keys: Sequence[Hashable]) -> Ints:
+        """The row of each id; all have one."""
         return np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
+
+    def lacking(self, keys: Sequence[Hashable]) -> list[Hashable]:
+        """Those that have no row, each once, in order."""
+        return [key for key in dict.fromkeys(keys) if key not in self._row]
 
     def take(self, key: Hashable) -> int:
         """Give a new id its row; one that would not be the same once it was stored is refused."""
