@@ -124,7 +124,9 @@ def refit(
     if wanted:
         said = msgspec.json.encode(report).decode()
 
-        def put(now: Mapping[str, bytes], offset: int) -> Writes:
+        def put(now: Mapping[str, bytes], offset: int) -> Writes | None:
+            if (made := _last(now, model)) is not None and made.id == identity:
+                return None  # by another run, at the same time
             more = until(offset, now)
             best.learn_batch(more.users, more.items, more.weights)
             note = Refit(identity, REPLACE, offset, said)
@@ -134,7 +136,7 @@ def refit(
         now, offset = store.read(shard, prefixes)
         more = until(offset, now)  # most of what came meanwhile, before anybody has to wait
         best.learn_batch(more.users, more.items, more.weights)
-        change(store, shard, prefixes, put, at=at)
+        report["swapped"] = change(store, shard, prefixes, put, at=at)
     report["seconds"] = time.perf_counter() - began
     return report
 

@@ -145,6 +145,20 @@ def test_clicks_that_come_meanwhile_are_learnt_once_and_it_is_led_on_from_there(
     assert report["clicks"]["later"] == N - 2050
 
 
+def test_of_two_at_once_one_is_put_in(store, settings):
+    learn(store, settings, 1000)
+    before, others = served(store, settings), []
+
+    def meanwhile(step):
+        if step == 4:
+            others.append(reconcile(store, ArchiveData(settings), settings, model="latent"))
+
+    report = reconcile(store, ArchiveData(settings), settings, model="latent", at=meanwhile)
+    assert (others[0]["swapped"], report["swapped"]) == (True, False)
+    assert take_back(store, "0", "latent") is not None
+    assert served(store, settings) == before
+
+
 @pytest.mark.parametrize("step", range(1, 9))
 def test_killed_at_any_step_the_old_or_the_new_factors_stand_and_a_rerun_completes(store, settings, step):
     class Killed(BaseException):
