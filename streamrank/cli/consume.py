@@ -91,7 +91,8 @@ def _work(
             + ", ".join(f"{model.name} ({model.learner})" for model in settings.models)
         )
         settings = msgspec.structs.replace(settings, store=url)
-        worker = Worker(settings, store, topic, group=group, letters=letters, at=_fault())
+        adopt = arguments.adopt_config
+        worker = Worker(settings, store, topic, group=group, letters=letters, adopt_config=adopt, at=_fault())
         status = _Status(worker)
         try:
             worker.run(stopped, until_idle_s=arguments.until_idle, watch=status.watch)
@@ -152,7 +153,7 @@ def _member(arguments: argparse.Namespace) -> list[str]:
         value = getattr(arguments, option)
         if value is not None:
             command += [f"--{option.replace('_', '-')}", str(value)]
-    return command
+    return command + ["--adopt-config"] * arguments.adopt_config
 
 
 def _fault() -> Callable[[str], None]:

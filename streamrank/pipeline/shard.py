@@ -60,6 +60,7 @@ class Shard:
         generation: int = 0,
         owner: str = "",
         known: int = 0,
+        adopt_config: bool = False,
         post: Callable[[Sequence[DeadLetter]], None] | None = None,
     ) -> None:
         self.topic, self.partition, self.name = topic, partition, shard_name(topic.name, partition)
@@ -69,7 +70,7 @@ class Shard:
         def opened() -> Checkpoint:
             return Checkpoint(
                 store, Flow(settings), shard=self.name, generation=generation, owner=owner, post=post,
-                check=self._check_topic,
+                adopt_config=adopt_config, check=self._check_topic,
             )  # fmt: skip
 
         self.checkpoint, kafka, bounds = opened(), settings.kafka, topic.bounds(partition)

@@ -54,6 +54,8 @@ class Worker:
 
     Parameters
     ----------
+    adopt_config
+        Go on under settings other than those a shard was learnt under.
     at
         Called at every numbered step: where a test interrupts.
     """
@@ -66,6 +68,7 @@ class Worker:
         *,
         group: str,
         letters: DeadLetters | None = None,
+        adopt_config: bool = False,
         at: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.settings, self.store, self.topic, self.at = settings, store, topic, at
@@ -73,7 +76,7 @@ class Worker:
         self.shards: dict[int, Shard] = {}
         self.counts: Counter[str] = Counter()  # of this process: records, commits, reopened, rejected, alarms
         self.upkeep = Upkeep(settings, store)
-        self._letters = letters
+        self._letters, self._adopt_config = letters, adopt_config
         self._closed: dict[int, tuple[float, float]] = {}  # partition -> when to try again, since when
         self._uncommitted: dict[int, float] = {}  # partition -> since when its commits are refused
         self._known: dict[int, int] = {}  # how far each was learnt, as this process knows
@@ -154,6 +157,7 @@ class Worker:
         shard = Shard(
             self.store, self.settings, self.topic, partition,
             generation=self.topic.generation, owner=self.owner, known=known, post=post,
+            adopt_config=self._adopt_config,
         )  # fmt: skip
         self.at("2a")
         if partition not in self.topic.assigned():

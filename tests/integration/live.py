@@ -53,11 +53,11 @@ def events(first, last):
     return [event for n in range(first, last) for event in (ranking(n), click(n, n % 4))]
 
 
-def learn(settings, store, *, at=lambda _: None, letters=None, idle=0.3):
+def learn(settings, store, *, at=lambda _: None, letters=None, idle=0.3, adopt_config=False):
     """One worker until there is nothing more to learn; its group is called as the topic."""
     name = settings.kafka.topic
     with closing(open_topic(settings.kafka, name, name)) as topic:
-        worker = Worker(settings, store, topic, group=name, letters=letters, at=at)
+        worker = Worker(settings, store, topic, group=name, letters=letters, adopt_config=adopt_config, at=at)
         worker.run(lambda: False, until_idle_s=idle)
     return worker
 

@@ -8,6 +8,9 @@ import msgspec
 import pytest
 from kafka import KafkaProducer
 
+from streamrank.cli.consume import _member
+from streamrank.cli.parser import build_parser
+from streamrank.errors import ConfigError
 from streamrank.pipeline.worker import Worker
 from streamrank.sources import topics
 from streamrank.sources.topics import open_topic
@@ -28,6 +31,25 @@ def test_a_worker_reaches_the_state_of_a_replay_and_goes_on_where_it_stopped(
     assert learn(s, store).counts["records"] == 20 + 2  # the last one of each is looked at again
     assert shard_digests(store) == replayed(s) == replayed(settings(name))
     assert store.offset(f"{name}[0]") == 100
+
+
+def test_other_settings_are_refused_until_they_are_adopted(new_topic, produce, settings, store):
+    topic = new_topic()
+    produce(topic, events(0, 5))
+    before = settings(topic)
+    learn(before, store)
+    produce(topic, events(5, 10))
+    after = msgspec.structs.replace(before, join=msgspec.structs.replace(before.join, window_ms=60_000))
+    with pytest.raises(ConfigError, match=r"window_ms.*--adopt-config"):
+        learn(after, store)
+    assert learn(after, store, adopt_config=True).counts["records"] == 11  # one again, to know the topic by
+    assert counts(store, topic)["events"] == 20
+    learn(after, store)  # they are the store's now
+
+
+def test_adopting_is_asked_of_every_member():
+    options = build_parser().parse_args(["consume", "clicks", "--workers", "2", "--adopt-config"])
+    assert _member(options)[-1] == "--adopt-config"
 
 
 def test_the_lag_is_what_is_not_learnt_yet(new_topic, produce, settings, store):

@@ -46,13 +46,21 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """`--config`."""
+def add_config(parser: argparse.ArgumentParser, *, of_store: bool = True) -> None:
+    """`--config`; `of_store`: what a store was learnt under is the default."""
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="settings, TOML or YAML (default: $STREAMRANK_CONFIG, else what the store was learnt under, "
-        "else one default model)",
+        help="settings, TOML or YAML (default: $STREAMRANK_CONFIG, else "
+        + ("what the store was learnt under, else " if of_store else "")
+        + "one default model)",
+    )
+
+
+def add_adopt_config(parser: argparse.ArgumentParser) -> None:
+    """`--adopt-config`."""
+    parser.add_argument(
+        "--adopt-config", action="store_true", help="go on under settings other than the store's"
     )
 
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from .common import above_zero, add_config, add_json, add_store, command, filled, whole
+from .common import above_zero, add_adopt_config, add_config, add_json, add_store, command, filled, whole
 
 
 def add(commands: Any) -> None:
@@ -24,7 +24,8 @@ def add(commands: Any) -> None:
     add_kafka(parser)
     parser.add_argument("--group", type=filled, help="consumer group (setting kafka.group)")
     add_store(parser)
-    add_config(parser)
+    add_config(parser, of_store=False)
+    add_adopt_config(parser)
     parser.add_argument(
         "--workers", type=whole(1), default=1, metavar="N", help="processes that share the partitions (1)"
     )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .common import add_config, add_json, add_store, command, whole
+from .common import add_adopt_config, add_config, add_json, add_store, command, whole
 from .consume import add_kafka
 
 
@@ -34,7 +34,5 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--until", type=whole(1), metavar="N", help="stop after N events of the log")
     parser.add_argument("--report", metavar="FILE", help="write an HTML report with plots")
-    parser.add_argument(
-        "--adopt-config", action="store_true", help="go on under settings other than the store's"
-    )
+    add_adopt_config(parser)
     add_json(parser)

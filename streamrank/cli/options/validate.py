@@ -22,5 +22,5 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--show", type=whole(0), default=3, metavar="N", help="examples of each fault (default: 3)"
     )
-    add_config(parser)
+    add_config(parser, of_store=False)
     add_json(parser)
