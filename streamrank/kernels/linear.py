@@ -232,13 +232,28 @@ def learn_lists(
     return step, refused
 
 
+# Where the arguments of `learn_flat` begin: eleven arrays of a batch, then the fields of each tuple.
+WEIGHTS = 11
+SCRATCH = WEIGHTS + len(Weights._fields)
+COUNTS = SCRATCH + len(Scratch._fields)
+STEPS = COUNTS + 2
+LOSS = STEPS + len(Steps._fields)
+SETTINGS = LOSS + 2
+CHAINS = SETTINGS + len(SongSettings._fields)
+VISIT = CHAINS + len(Chains._fields)
+SAMPLE = VISIT + len(Visit._fields)
+
+
 @jit
 def learn_flat(*flat: Any) -> tuple[int, int]:
     """`learn_lists` with each field of its tuples as an argument of its own, in order.
 
     To look through tuples costs a call from Python 8 us, as much as a list of ten rows takes to learn.
     """
-    song, chains, visit = SongSettings(*flat[34:42]), Chains(*flat[42:48]), Visit(*flat[48:53])
-    loss = Loss(flat[32], flat[33], song, chains, visit, flat[53], flat[54])
-    weights, scratch, steps = Weights(*flat[11:21]), Scratch(*flat[21:26]), Steps(*flat[28:32])
-    return learn_lists(*flat[:11], weights, scratch, flat[26], flat[27], steps, loss, flat[55])  # type: ignore[call-arg]
+    weights, scratch = Weights(*flat[WEIGHTS:SCRATCH]), Scratch(*flat[SCRATCH:COUNTS])
+    step, refused = flat[COUNTS:STEPS]
+    steps, (number, knob) = Steps(*flat[STEPS:LOSS]), flat[LOSS:SETTINGS]
+    song, chains = SongSettings(*flat[SETTINGS:CHAINS]), Chains(*flat[CHAINS:VISIT])
+    visit, (sample, generator, out) = Visit(*flat[VISIT:SAMPLE]), flat[SAMPLE:]
+    loss = Loss(number, knob, song, chains, visit, sample, generator)
+    return learn_lists(*flat[:WEIGHTS], weights, scratch, step, refused, steps, loss, out)  # type: ignore[call-arg]
