@@ -43,21 +43,21 @@ class FactorTables:
 
     def user_rows(self, keys: Sequence[Hashable]) -> Ints:
         """As `user`, of each; there must be room for the new ones."""
-        if new := self.users.lacking(keys):
-            rows = np.array([self.users.take(key) for key in new])
+        rows, new = self.users.rows(keys)
+        if new:
             self._grow(len(self.users.ids), 0)
-            a = self.arrays
-            begin_rows(a.users, a.user_marks, rows, self._words(new), self._d, self._ones[:1], NOISE)
-        return self.users.rows(keys)
+            a, begun = self.arrays, self.users.rows(new)[0]
+            begin_rows(a.users, a.user_marks, begun, self._words(new), self._d, self._ones[:1], NOISE)
+        return rows
 
     def item_rows(self, keys: Sequence[Hashable]) -> Ints:
         """As `item`, of each; there must be room for the new ones."""
-        if new := self.items.lacking(keys):
-            rows = np.array([self.items.take(key) for key in new])
+        rows, new = self.items.rows(keys)
+        if new:
             self._grow(0, len(self.items.ids))
-            a = self.arrays
-            begin_rows(a.items, a.item_marks, rows, self._words(new), self._d, self._ones[1:], NOISE)
-        return self.items.rows(keys)
+            a, begun = self.arrays, self.items.rows(new)[0]
+            begin_rows(a.items, a.item_marks, begun, self._words(new), self._d, self._ones[1:], NOISE)
+        return rows
 
     def _words(self, keys: Sequence[Hashable]) -> Words:
         # by the id: every shard starts an item alike, whenever it comes

@@ -1,6 +1,7 @@
 """Ids to rows of a table of bounded size."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,17 @@ from ..features.batch import Ints
 
 BLOCK = 4096  # ids an entry of state
 KINDS = (str, bytes, int, float, np.integer)
+
+
+class _Taking(dict[Hashable, int]):
+    """Rows by id; one that is looked up by [] and not there takes a row: a single look for old and new."""
+
+    def __init__(self, take: Callable[[Hashable], int]) -> None:
+        super().__init__()
+        self._take = take
+
+    def __missing__(self, key: Hashable) -> int:
+        return self._take(key)
 
 
 class Rows:
@@ -26,7 +38,7 @@ class Rows:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.ids: list[Hashable | None] = []
-        self._row: dict[Hashable, int] = {}
+        self._row = _Taking(self.take)
         self._free: list[int] = []  # highest first
         self._dirty: set[int] = set()
 
@@ -51,13 +63,15 @@ class Rows:
         new = len(self._row) + len(keys) > self.limit and len({k for k in keys if k not in self._row})
         return len(self._row) + new <= self.limit
 
-    def rows(self, keys: Sequence[Hashable]) -> Ints:
-        """The row of each id; all have one."""
-        return np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
+    def rows(self, keys: Sequence[Hashable]) -> tuple[Ints, list[Hashable]]:
+        """The row of each id, and the ids that had none and took one, in order; there must be room.
 
-    def lacking(self, keys: Sequence[Hashable]) -> list[Hashable]:
-        """Those that have no row, each once, in order."""
-        return [key for key in dict.fromkeys(keys) if key not in self._row]
+        >>> Rows(limit=4).rows(["a", "b", "a"])
+        (array([0, 1, 0]), ['a', 'b'])
+        """
+        known = len(self._row)
+        rows = np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
+        return rows, list(islice(reversed(self._row), len(self._row) - known))[::-1]
 
     def take(self, key: Hashable) -> int:
         """Give a new id its row; one that would not be the same once it was stored is refused."""
@@ -94,7 +108,8 @@ class Rows:
         """Take up what `to_state` gave."""
         blocks = sorted(int(key.removeprefix(name + "/")) for key in state if key.startswith(name + "/"))
         self.ids = [key for k in blocks for key in state[f"{name}/{k}"]]
-        self._row = {key: row for row, key in enumerate(self.ids) if key is not None}
+        self._row = _Taking(self.take)
+        self._row.update({key: row for row, key in enumerate(self.ids) if key is not None})
         self._free = [row for row in range(len(self.ids) - 1, -1, -1) if self.ids[row] is None]
         self._dirty = set()
 
