@@ -182,8 +182,8 @@ def slopes(
             e[k] = s / B * (e[k] / (1.0 + e[k]))
         return mean_s
     total = 0.0
-    for first in range(0, B, AT_ONCE):  # a sum of logarithms by the logarithm of a product: a sixteenth of them
-        product = 1.0
+    for first in range(0, B, AT_ONCE):
+        product = 1.0  # a sum of logarithms by the logarithm of a product: a sixteenth of them
         for k in range(first, min(first + AT_ONCE, B)):
             product *= 1.0 + e[k]
             total += max(f[k] - f_y - FAR, 0.0)

@@ -347,13 +347,13 @@ class RoBiRankMF(river.reco.base.Ranker):
         tables = self._tables
         found = []
         for name, ids, table, take in (
-            ("users", users, tables.users, tables.user),
-            ("items", items, tables.items, tables.item),
+            ("users", users, tables.users, tables.user_rows),
+            ("items", items, tables.items, tables.item_rows),
         ):
-            distinct, codes = _coded(ids)
-            if len(table) + sum(table.find(key) < 0 for key in distinct) > table.limit:
+            plain = _plain(ids)
+            if not table.has_room_for(plain):
                 raise ValueError(f"more {name} than max_{name} = {table.limit}: raise it, or use learn_batch")
-            found.append(np.array([take(key) for key in distinct], np.int64)[codes])
+            found.append(take(plain))
         return found[0], found[1]
 
     def holds(self, users: Ids, items: Ids) -> npt.NDArray[np.bool_]:
@@ -405,16 +405,3 @@ class RoBiRankMF(river.reco.base.Ranker):
 def _plain(ids: Ids) -> Sequence[Hashable]:
     """Python's own values: a numpy integer would be another id once it was stored."""
     return ids.tolist() if isinstance(ids, np.ndarray) else ids
-
-
-def _coded(ids: Ids) -> tuple[Sequence[Hashable], Ints]:
-    """The distinct ids as they first came, and which of them each is."""
-    if isinstance(ids, np.ndarray):
-        distinct, first, codes = np.unique(ids, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        return _plain(distinct[order]), place[codes]
-    numbers: dict[Hashable, int] = {}
-    codes = np.array([numbers.setdefault(key, len(numbers)) for key in ids], np.int64)
-    return list(numbers), codes

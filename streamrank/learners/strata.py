@@ -43,6 +43,8 @@ def sub_passes(rows: Ints, columns: Ints, workers: int, shift: int) -> Iterator[
     """
     owner, block = (rows >> shift) % workers, (columns >> shift) % workers
     stratum = owner * workers + (block - owner) % workers
+    if workers < 2**8:
+        stratum = stratum.astype(np.uint16)  # which numpy counts into place instead of sorting
     order = np.argsort(stratum, kind="stable")
     starts = np.searchsorted(stratum[order], np.arange(workers * workers + 1))
     for s in range(workers):
