@@ -7,7 +7,9 @@ from zlib import crc32
 import numpy as np
 
 from ..features.batch import Ints
-from ..kernels.latent import BLOCK_BITS, CLICKS, LAST, RECENT, Bytes, Factors, Words, begin_rows
+from ..kernels.factors import CLICKS, LAST, RECENT, Factors, begin_rows
+from ..kernels.latent import BLOCK_BITS, Bytes
+from ..kernels.splitmix import Words
 from .rows import Rows
 
 NOISE = 0.1  # spread of new factors

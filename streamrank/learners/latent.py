@@ -10,18 +10,8 @@ import river.reco.base
 
 from ..errors import ConfigError
 from ..features.batch import Floats, Ints
-from ..kernels.latent import (
-    BPR,
-    LAST,
-    ROBIRANK,
-    Step,
-    Stratum,
-    learn_clicks,
-    learn_single,
-    rank_of,
-    scores_of,
-    taste_of,
-)
+from ..kernels.factors import LAST, rank_of, scores_of, taste_of
+from ..kernels.latent import BPR, ROBIRANK, Step, Stratum, learn_clicks, learn_single
 from .checking import positive, whole
 from .factors import FactorTables
 from .strata import Job, shift_for, sub_passes

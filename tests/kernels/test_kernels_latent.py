@@ -3,18 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from streamrank.kernels.latent import (
-    BPR,
-    RECENT,
-    ROBIRANK,
-    Factors,
-    Step,
-    Stratum,
-    draw_items,
-    learn_clicks,
-    slopes,
-    taste_of,
-)
+from streamrank.kernels.factors import RECENT, Factors, taste_of
+from streamrank.kernels.latent import BPR, ROBIRANK, Step, Stratum, draw_items, learn_clicks, slopes
 
 
 def sigma(t):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..jit import jit
 from ..keyed import Chains, Visit
-from ..latent import Words
+from ..splitmix import Words
 from .approxndcg import approxndcg
 from .lambdarank import lambdarank
 from .listmle import listmle

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..jit import jit
-from ..latent import Words, draw
+from ..splitmix import Words, draw
 from .gains import gains, ideal
 from .pairs import Floats
 

@@ -1,0 +1,139 @@
+"""Rows of factors of users and items, and the scores they give."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .jit import pjit
+from .splitmix import Floats, Words, below, fill_noise, mixed
+
+Ints = npt.NDArray[np.int64]
+
+LAST, CLICKS, RECENT = 0, 1, 2  # columns of the marks
+
+
+class Factors(NamedTuple):
+    """Rows of users and items, what a step touches together side by side.
+
+    users: U (d), its G, the moving average of (1) or 0 before the first. items: V (d), bias, their G, and,
+    where recent clicks count, W (d), its G. G are sums of squared gradients, from 1. Marks: the number of the
+    last click that touched the row, -1 for a row not in use; its clicks; and of a user the rows of the items
+    clicked last, the newest first, -1 for none.
+    """
+
+    users: Floats
+    items: Floats
+    user_marks: Ints
+    item_marks: Ints
+
+
+@pjit
+def begin_rows(
+    table: Floats, marks: Ints, rows: Ints, words: Words, d: int, ones: Ints, spread: float
+) -> None:
+    """Factors of noise by `words`, 1 in the columns `ones`, 0 in the others; no clicks, none recent."""
+    for k in range(len(rows)):
+        row = rows[k]
+        table[row] = 0.0
+        fill_noise(table[row, :d], words[k], spread)
+        for column in ones:
+            table[row, column] = 1.0
+        marks[row, CLICKS] = 0
+        marks[row, RECENT:] = -1
+
+
+@pjit
+def taste_of(users: Floats, items: Floats, marks: Ints, x: int, decay: float, T: Floats) -> None:
+    """What scores items for user row x: T_x, into `T`."""
+    d = len(T)
+    for j in range(d):
+        T[j] = users[x, j]
+    a = 1.0
+    for k in range(RECENT, marks.shape[1]):
+        row = marks[x, k]
+        if row >= 0:
+            for j in range(d):
+                T[j] += a * items[row, d + 2 + j]
+        a *= decay
+
+
+@pjit
+def score(T: Floats, items: Floats, row: int) -> float:
+    """b + <T, V> of an item's row, summed in order."""
+    d = len(T)
+    f: float = items[row, d]
+    for j in range(d):
+        f += T[j] * items[row, j]
+    return f
+
+
+@pjit
+def scores_at(T: Floats, items: Floats, rows: Ints, f: Floats) -> None:
+    """`score` of each of these rows into `f`, to the same bits: four sums side by side wait for nobody."""
+    d, fours = len(T), len(rows) // 4 * 4
+    for k in range(0, fours, 4):
+        z0, z1, z2, z3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+        f0, f1, f2, f3 = items[z0, d], items[z1, d], items[z2, d], items[z3, d]
+        for j in range(d):
+            t = T[j]
+            f0 += t * items[z0, j]
+            f1 += t * items[z1, j]
+            f2 += t * items[z2, j]
+            f3 += t * items[z3, j]
+        f[k], f[k + 1], f[k + 2], f[k + 3] = f0, f1, f2, f3
+    for k in range(fours, len(rows)):
+        f[k] = score(T, items, rows[k])
+
+
+@pjit
+def scores_of(factors: Factors, T: Floats, n_rows: int) -> Floats:
+    """Of each row of items by T; minus infinity of one that is not in use."""
+    found = np.empty(n_rows)
+    for row in range(n_rows):
+        found[row] = score(T, factors.items, row) if factors.item_marks[row, LAST] >= 0 else -np.inf
+    return found
+
+
+@pjit
+def rank_of(factors: Factors, T: Floats, y: int, seen: Ints, n_rows: int) -> int:
+    """Of item y among all in use but `seen`, by T, from 0; half of the ties are above.
+
+    >>> items = np.array([[3.0, 0.0, 1.0], [2.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    >>> marks = np.zeros((4, 2), np.int64)
+    >>> rank_of(Factors(np.empty((0, 3)), items, marks, marks), np.ones(1), 2, np.array([0]), 4)
+    1
+    """
+    items, marks = factors.items, factors.item_marks
+    out = np.zeros(n_rows, np.uint8)
+    for row in seen:
+        out[row] = 1
+    out[y] = 1
+    f_y = score(T, items, y)
+    above, ties = 0, 0
+    for row in range(n_rows):
+        if not out[row] and marks[row, LAST] >= 0:
+            f = score(T, items, row)
+            above += f > f_y
+            ties += f == f_y
+    return above + ties // 2
+
+
+@pjit
+def sampled_rank(factors: Factors, T: Floats, x: int, y: int, number: int, n_rows: int, among: int) -> int:
+    """As `rank_of`, among all but the items just clicked, or `among` draws that `number` decides."""
+    items, marks, recent = factors.items, factors.item_marks, factors.user_marks[x, RECENT:]
+    generator = np.empty(1, np.uint64)
+    generator[0] = mixed(np.uint64(number))
+    f_y = score(T, items, y)
+    above, ties = 0, 0
+    for k in range(min(n_rows, among)):
+        row = k if n_rows <= among else below(generator, n_rows)
+        out = row == y or marks[row, LAST] < 0
+        for just in recent:
+            out = out or just == row
+        if not out:
+            f = score(T, items, row)
+            above += f > f_y
+            ties += f == f_y
+    return above + ties // 2
