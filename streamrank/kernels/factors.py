@@ -1,5 +1,6 @@
 """Rows of factors of users and items, and the scores they give."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +20,18 @@ class Factors(NamedTuple):
     users: U (d), its G, the moving average of (1) or 0 before the first. items: V (d), bias, their G, and,
     where recent clicks count, W (d), its G. G are sums of squared gradients, from 1. Marks: the number of the
     last click that touched the row, -1 for a row not in use; its clicks; and of a user the rows of the items
-    clicked last, the newest first, -1 for none.
+    clicked last, the newest first, -1 for none. Traits of users and items: rows of `traits`, -1 for none.
+    traits: A (d), bias, their G, and room to sum a slope in, 0 between clicks.
     """
 
     users: Floats
     items: Floats
     user_marks: Ints
     item_marks: Ints
+    user_traits: Ints
+    item_traits: Ints
+    traits: Floats
+    trait_marks: Ints
 
 
 @pjit
@@ -44,18 +50,34 @@ def begin_rows(
 
 
 @pjit
-def taste_of(users: Floats, items: Floats, marks: Ints, x: int, decay: float, T: Floats) -> None:
-    """What scores items for user row x: T_x, into `T`."""
-    d = len(T)
+def taste_of(factors: Factors, x: int, decay: float, T: Floats) -> None:
+    """What scores items for user row x: T_x, into `T`. Of who has not clicked yet, what the traits say."""
+    users, items, marks = factors.users, factors.items, factors.user_marks
+    d, L = len(T), marks.shape[1] - RECENT
+    clicked = marks[x, LAST] >= 0
     for j in range(d):
-        T[j] = users[x, j]
+        T[j] = users[x, j] if clicked else 0.0
     a = 1.0
-    for k in range(RECENT, marks.shape[1]):
-        row = marks[x, k]
+    for k in range(L):
+        row = marks[x, RECENT + k]
         if row >= 0:
             for j in range(d):
                 T[j] += a * items[row, d + 2 + j]
         a *= decay
+    share = share_of(factors.user_traits, x)
+    for row in factors.user_traits[x]:
+        if row >= 0:
+            for j in range(d):
+                T[j] += share * factors.traits[row, j]
+
+
+@pjit
+def share_of(traits: Ints, row: int) -> float:
+    """By how much each trait of a row counts: 1/sqrt(how many there are)."""
+    n = 0
+    for trait in traits[row]:
+        n += trait >= 0
+    return 1.0 / math.sqrt(max(n, 1))
 
 
 @pjit
@@ -87,33 +109,45 @@ def scores_at(T: Floats, items: Floats, rows: Ints, f: Floats) -> None:
 
 
 @pjit
-def scores_of(factors: Factors, T: Floats, n_rows: int) -> Floats:
-    """Of each row of items by T; minus infinity of one that is not in use."""
+def lift(factors: Factors, T: Floats, row: int) -> float:
+    """What its traits add to the score of an item's row."""
+    total = 0.0
+    for trait in factors.item_traits[row]:
+        if trait >= 0:
+            total += score(T, factors.traits, trait)
+    return total * share_of(factors.item_traits, row) if total != 0.0 else 0.0
+
+
+@pjit
+def scores_of(factors: Factors, T: Floats, n_rows: int, typical: Floats) -> Floats:
+    """Of each row of items by T; minus infinity of one that was neither clicked nor described.
+
+    What nobody has clicked yet counts as `typical`, and by its traits.
+    """
     found = np.empty(n_rows)
+    scores_at(T, factors.items, np.arange(n_rows), found)
+    of_typical, K = score(T, typical.reshape(1, -1), 0), factors.item_traits.shape[1]
     for row in range(n_rows):
-        found[row] = score(T, factors.items, row) if factors.item_marks[row, LAST] >= 0 else -np.inf
+        if factors.item_marks[row, LAST] < 0:
+            found[row] = of_typical if K and factors.item_traits[row].max() >= 0 else -np.inf
+        if K:
+            found[row] += lift(factors, T, row)
     return found
 
 
 @pjit
 def rank_of(factors: Factors, T: Floats, y: int, seen: Ints, n_rows: int) -> int:
-    """Of item y among all in use but `seen`, by T, from 0; half of the ties are above.
-
-    >>> items = np.array([[3.0, 0.0, 1.0], [2.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
-    >>> marks = np.zeros((4, 2), np.int64)
-    >>> rank_of(Factors(np.empty((0, 3)), items, marks, marks), np.ones(1), 2, np.array([0]), 4)
-    1
-    """
-    items, marks = factors.items, factors.item_marks
+    """Of item y among all in use but `seen`, by T, from 0; half of the ties are above."""
+    marks = factors.item_marks
     out = np.zeros(n_rows, np.uint8)
     for row in seen:
         out[row] = 1
     out[y] = 1
-    f_y = score(T, items, y)
+    f_y = score(T, factors.items, y) + lift(factors, T, y)
     above, ties = 0, 0
     for row in range(n_rows):
         if not out[row] and marks[row, LAST] >= 0:
-            f = score(T, items, row)
+            f = score(T, factors.items, row) + lift(factors, T, row)
             above += f > f_y
             ties += f == f_y
     return above + ties // 2
@@ -122,10 +156,10 @@ def rank_of(factors: Factors, T: Floats, y: int, seen: Ints, n_rows: int) -> int
 @pjit
 def sampled_rank(factors: Factors, T: Floats, x: int, y: int, number: int, n_rows: int, among: int) -> int:
     """As `rank_of`, among all but the items just clicked, or `among` draws that `number` decides."""
-    items, marks, recent = factors.items, factors.item_marks, factors.user_marks[x, RECENT:]
+    marks, recent = factors.item_marks, factors.user_marks[x, RECENT:]
     generator = np.empty(1, np.uint64)
     generator[0] = mixed(np.uint64(number))
-    f_y = score(T, items, y)
+    f_y = score(T, factors.items, y) + lift(factors, T, y)
     above, ties = 0, 0
     for k in range(min(n_rows, among)):
         row = k if n_rows <= among else below(generator, n_rows)
@@ -133,7 +167,7 @@ def sampled_rank(factors: Factors, T: Floats, x: int, y: int, number: int, n_row
         for just in recent:
             out = out or just == row
         if not out:
-            f = score(T, items, row)
+            f = score(T, factors.items, row) + lift(factors, T, row)
             above += f > f_y
             ties += f == f_y
     return above + ties // 2

@@ -14,33 +14,18 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from .factors import CLICKS, LAST, RECENT, Factors, Ints, sampled_rank, score, scores_at, taste_of
+from .factors import CLICKS, LAST, RECENT, Factors, Ints, lift, sampled_rank, score, scores_at, taste_of
 from .jit import pjit
 from .splitmix import Floats, Words, below
+from .traits import BLOCK_BITS, Bytes, Step, learn_item_traits, learn_user_traits, mark_traits
 
-Bytes = npt.NDArray[np.uint8]
-
-BLOCK_BITS = 12
 ROBIRANK, BPR = 0, 1
 FAR = 60.0  # beyond it an exponent is as good as infinite
 AT_ONCE = 16  # factors of at most 1 + 2^60 whose product is still a float64
 ROUNDS = 1.5 * 2.0**52  # added and taken away again it leaves the nearest whole number
 LN2 = math.log(2.0)
 TRIES = 1000  # draws for one negative, before a click of a nearly empty block is passed over
-
-
-class Step(NamedTuple):
-    """How a click is learnt."""
-
-    B: int
-    loss: int
-    rate: float
-    keep: float  # share of a squared gradient that is left after a step
-    ridge: float
-    beta: float  # share of the newest sample in the moving average of (1)
-    decay: float  # a, of W
 
 
 class Stratum(NamedTuple):
@@ -158,6 +143,7 @@ def learn_clicks(
     ranked: Ints,
     dirty_users: Bytes,
     dirty_items: Bytes,
+    dirty_traits: Bytes,
 ) -> None:
     """Learn each click in order, with negatives of the stratum.
 
@@ -166,27 +152,24 @@ def learn_clicks(
     With `streams` the click becomes its user's newest, and W is learnt; else both stay. With `among` > 0
     each item that is not new is ranked by `sampled_rank` before it is learnt.
     """
-    users, items, user_marks, marks = factors
+    users, items, user_marks, marks, user_traits, item_traits, _, _ = factors
     B, loss, rate, keep, ridge, beta, decay = how
-    d, L = users.shape[1] - 2, user_marks.shape[1] - RECENT
+    d, L, K = users.shape[1] - 2, user_marks.shape[1] - RECENT, item_traits.shape[1]
     z, f, e = np.empty(B, np.int64), np.empty(B), np.empty(B)
-    T, step = np.empty(d), np.empty(d)
+    T, step, touched = np.empty(d), np.empty(d), np.empty((B + 1) * K, np.int64)
     # a copy, and marks that are read before they are set: threads must not write to one cache line
     words = generator.copy()
     for t in range(len(rows)):
         x, y = rows[t], columns[t]
-        taste_of(users, items, user_marks, x, decay, T)
         new = marks[y, LAST] < 0
         if among and not new:
-            if user_marks[x, LAST] < 0:  # who is new is served the biases
-                step[:] = 0.0
-                ranked[t] = sampled_rank(factors, step, x, y, numbers[t], standing[1], among)
-            else:
-                ranked[t] = sampled_rank(factors, T, x, y, numbers[t], standing[1], among)
+            taste_of(factors, x, decay, T)
+            ranked[t] = sampled_rank(factors, T, x, y, numbers[t], standing[1], among)
         if new:
             standing[0] += 1
             standing[1] = max(standing[1], y + 1)
         user_marks[x, LAST] = marks[y, LAST] = numbers[t]
+        taste_of(factors, x, decay, T)
         user_marks[x, CLICKS] += 1
         marks[y, CLICKS] += 1
         if not dirty_users[x >> BLOCK_BITS]:
@@ -205,6 +188,10 @@ def learn_clicks(
                         items[y, j] += share * items[z[k], j]
             f_y = score(T, items, y)
             scores_at(T, items, z, f)
+            if K:
+                f_y += lift(factors, T, y)
+                for k in range(B):
+                    f[k] += lift(factors, T, z[k])
             users[x, d + 1] = slopes(f_y, f, n, weights[t], loss, beta, users[x, d + 1], e)
             total, squared = 0.0, 1.0
             for j in range(d):
@@ -228,6 +215,8 @@ def learn_clicks(
                     dirty_items[row >> BLOCK_BITS] = 1
             for j in range(d):
                 step[j] += total * items[y, j]
+            if K:
+                learn_item_traits(factors, z, e, y, total, T, squared, how, step, touched, dirty_traits)
             g = 1.0 + keep * (items[y, d + 1] - 1.0) + total * total * squared
             items[y, d + 1] = g
             eta = rate / math.sqrt(g)
@@ -254,6 +243,11 @@ def learn_clicks(
                             items[row, d + 2 + j] = (1.0 - eta * ridge) * w + eta * a * step[j]
                         dirty_items[row >> BLOCK_BITS] = 1
                     a *= decay
+            if K:
+                learn_user_traits(factors, x, step, squared, how, dirty_traits)
+        if streams and K:
+            mark_traits(user_traits[x], factors.trait_marks, numbers[t], dirty_traits)
+            mark_traits(item_traits[y], factors.trait_marks, numbers[t], dirty_traits)
         if streams and L and user_marks[x, RECENT] != y:  # a purchase after a click is no second item
             for k in range(RECENT + L - 1, RECENT, -1):
                 user_marks[x, k] = user_marks[x, k - 1]
@@ -274,14 +268,19 @@ def learn_single(
     dirty_users: Bytes,
     dirty_items: Bytes,
 ) -> None:
-    """`learn_clicks` of one click of a stream, to the same bits.
+    """`learn_clicks` of one click of a stream without traits, to the same bits.
 
     Called a hundred thousand times a second: plain tuples are handed over in half the time of named ones.
     """
-    factors = Factors(arrays[0], arrays[1], arrays[2], arrays[3])
+    users, items, user_marks, item_marks = arrays
+    none, bare = np.empty((len(users), 0), np.int64), np.empty((0, 0))
+    # nobody has traits: to make room for none here takes less time than to hand it over
+    factors = Factors(
+        users, items, user_marks, item_marks, none, np.empty((len(items), 0), np.int64), bare, none
+    )
     how = Step(steps[0], steps[1], steps[2], steps[3], steps[4], steps[5], steps[6])
     click, weights = np.array([x, y, number]), np.array([weight])
     learn_clicks(
         factors, click[:1], click[1:2], weights, click[2:], generator, standing, Stratum(0, 1, 0), how, True,
-        0, click, dirty_users, dirty_items,
+        0, click, dirty_users, dirty_items, dirty_items,
     )  # fmt: skip

@@ -8,28 +8,36 @@ import numpy as np
 
 from ..features.batch import Ints
 from ..kernels.factors import CLICKS, LAST, RECENT, Factors, begin_rows
-from ..kernels.latent import BLOCK_BITS, Bytes
 from ..kernels.splitmix import Words
+from ..kernels.traits import BLOCK_BITS, Bytes
 from .rows import Rows
 
 NOISE = 0.1  # spread of new factors
-OF_USERS, OF_ITEMS = ("users", "user_marks"), ("items", "item_marks")
+OF = {
+    "users": ("users", "user_marks", "user_traits"),
+    "items": ("items", "item_marks", "item_traits"),
+    "traits": ("traits", "trait_marks"),
+}
 
 
 class FactorTables:
-    """`arrays` hold a row for each id of `users` and `items`, and room to grow: a power of two of rows.
+    """`arrays` hold a row for each id of `users`, `items`, `traits`, and room to grow: rows by powers of two.
 
-    How large they are follows from the rows taken alone, so it is the same however clicks were batched.
+    How large they are follows from the rows taken alone, so it is the same however clicks were batched. Users
+    and items have up to `per_row` traits each; if that is 0, there are none at all.
     """
 
-    def __init__(self, d: int, recent: int, max_users: int, max_items: int, seed: int) -> None:
-        self._d, self._recent, self._seed = d, recent, seed
-        self.users, self.items = Rows(max_users), Rows(max_items)
+    def __init__(
+        self, d: int, recent: int, per_row: int, max_users: int, max_items: int, max_traits: int, seed: int
+    ) -> None:
+        self._d, self._recent, self.per_row, self._seed = d, recent, per_row, seed
+        self.users, self.items, self.traits = Rows(max_users), Rows(max_items), Rows(max_traits)
         self._ones = np.array([d, d + 1, 2 * d + 2][: 3 if recent else 2])  # G of U; of V, and of W
-        self.arrays = self._empty(16, 16)
+        self.arrays = self._empty(16, 16, 16 if per_row else 0)
         self.standing: Ints = np.zeros(2, np.int64)  # items in use, rows of items
         self.dirty_users: Bytes = np.ones(1, np.uint8)
         self.dirty_items: Bytes = np.ones(1, np.uint8)
+        self.dirty_traits: Bytes = np.ones(1, np.uint8)
 
     # -- rows ----------------------------------------------------------------------------------------------
 
@@ -47,7 +55,7 @@ class FactorTables:
         """As `user`, of each; there must be room for the new ones."""
         rows, new = self.users.rows(keys)
         if new:
-            self._grow(len(self.users.ids), 0)
+            self._grow(len(self.users.ids), 0, 0)
             a, begun = self.arrays, self.users.rows(new)[0]
             begin_rows(a.users, a.user_marks, begun, self._words(new), self._d, self._ones[:1], NOISE)
         return rows
@@ -56,7 +64,7 @@ class FactorTables:
         """As `item`, of each; there must be room for the new ones."""
         rows, new = self.items.rows(keys)
         if new:
-            self._grow(0, len(self.items.ids))
+            self._grow(0, len(self.items.ids), 0)
             a, begun = self.arrays, self.items.rows(new)[0]
             begin_rows(a.items, a.item_marks, begun, self._words(new), self._d, self._ones[1:], NOISE)
         return rows
@@ -65,82 +73,142 @@ class FactorTables:
         # by the id: every shard starts an item alike, whenever it comes
         return np.array([(crc32(repr(key).encode()) << 31) ^ self._seed for key in keys], np.uint64)
 
+    def traits_of(self, table: str, key: Hashable) -> list[Any]:
+        """The names of the traits of a user or item."""
+        row = getattr(self, table).find(key)
+        of = getattr(self.arrays, OF[table][2])
+        return [self.traits.ids[trait] for trait in of[row].tolist() if trait >= 0] if row >= 0 else []
+
+    def describe(self, table: str, key: Hashable, names: Sequence[str], number: int) -> None:
+        """Let a user or item have these traits, at most `per_row`; who is new takes a row."""
+        rows = getattr(self, table)
+        if rows.lacks_room_for(key):
+            self.make_room(table == "users", table == "items")
+        row = self.user(key) if table == "users" else self.item(key)
+        self.standing[1] = len(self.items.ids)
+        traits = self._trait_rows(names[: self.per_row], number)
+        of = getattr(self.arrays, OF[table][2])
+        of[row] = -1
+        of[row, : len(traits)] = traits
+        getattr(self, f"dirty_{table}")[row >> BLOCK_BITS] = 1
+
+    def _trait_rows(self, names: Sequence[str], number: int) -> Ints:
+        """The rows of traits; new ones start at zero, and as fresh as if clicked by click `number`."""
+        while not self.traits.has_room_for(names):
+            gone = self.traits.evict(self.arrays.trait_marks[:, LAST])
+            self.dirty_traits[gone >> BLOCK_BITS] = 1
+            for of, dirty in (
+                (self.arrays.user_traits, self.dirty_users),
+                (self.arrays.item_traits, self.dirty_items),
+            ):
+                left = np.isin(of, gone)
+                of[left] = -1
+                dirty[np.flatnonzero(left.any(axis=1)) >> BLOCK_BITS] = 1
+        rows, new = self.traits.rows(names)
+        if new:
+            self._grow(0, 0, len(self.traits.ids))
+            a, begun = self.arrays, self.traits.rows(new)[0]
+            a.traits[begun] = 0.0
+            a.traits[begun, self._d + 1] = 1.0
+            a.trait_marks[begun] = number, 0
+            self.dirty_traits[begun >> BLOCK_BITS] = 1
+        return rows
+
     def make_room(self, users: bool, items: bool) -> None:
         """Evict of the tables named, if full, the sixteenth not clicked for longest."""
         a = self.arrays
         if users and self.users.is_full:
             gone = self.users.evict(a.user_marks[:, LAST])
             a.user_marks[gone, LAST] = -1
+            a.user_traits[gone] = -1
             self.dirty_users[gone >> BLOCK_BITS] = 1
         if items and self.items.is_full:
             gone = self.items.evict(a.item_marks[:, LAST])
+            self.standing[0] -= (a.item_marks[gone, LAST] >= 0).sum()
             a.item_marks[gone, LAST] = -1
+            a.item_traits[gone] = -1
             self.dirty_items[gone >> BLOCK_BITS] = 1
-            self.standing[0] -= len(gone)
             # the row will be another item's, which nobody has clicked yet
             left = np.isin(a.user_marks[:, RECENT:], gone)
             a.user_marks[:, RECENT:][left] = -1
             self.dirty_users[np.flatnonzero(left.any(axis=1)) >> BLOCK_BITS] = 1
 
-    def _empty(self, n_users: int, n_items: int) -> Factors:
+    def _empty(self, n_users: int, n_items: int, n_traits: int) -> Factors:
         d = self._d
         return Factors(
             users=np.zeros((n_users, d + 2)),
             items=np.zeros((n_items, 2 * d + 3 if self._recent else d + 2)),
             user_marks=np.full((n_users, RECENT + self._recent), -1, np.int64),
             item_marks=np.full((n_items, RECENT), -1, np.int64),
+            user_traits=np.full((n_users, self.per_row), -1, np.int64),
+            item_traits=np.full((n_items, self.per_row), -1, np.int64),
+            traits=np.zeros((n_traits, d + 3)),
+            trait_marks=np.full((n_traits, RECENT), -1, np.int64),
         )
 
-    def _grow(self, n_users: int, n_items: int) -> None:
-        users, items = len(self.arrays.users), len(self.arrays.items)
-        more_users, more_items = n_users > users, n_items > items
-        if more_users or more_items:
-            grown = self._empty(_room(n_users) if more_users else 0, _room(n_items) if more_items else 0)
-            names = (OF_USERS if more_users else ()) + (OF_ITEMS if more_items else ())
-            for name in names:
-                old = getattr(self.arrays, name)
-                getattr(grown, name)[: len(old)] = old
-            self.arrays = self.arrays._replace(**{name: getattr(grown, name) for name in names})
-            if more_users:
-                self.dirty_users = _all_blocks(self.arrays.users)
-            if more_items:
-                self.dirty_items = _all_blocks(self.arrays.items)
+    def _grow(self, *sizes: int) -> None:
+        """Room for so many users, items and traits."""
+        lacks = [n > len(getattr(self.arrays, name)) for name, n in zip(OF, sizes, strict=True)]
+        if any(lacks):
+            rooms = (_room(n) if lack else 0 for n, lack in zip(sizes, lacks, strict=True))
+            grown = self._empty(*rooms)
+            for table in (table for table, lack in zip(OF, lacks, strict=True) if lack):
+                for name in OF[table]:
+                    old = getattr(self.arrays, name)
+                    getattr(grown, name)[: len(old)] = old
+                    self.arrays = self.arrays._replace(**{name: getattr(grown, name)})
+                setattr(self, f"dirty_{table}", _all_blocks(getattr(self.arrays, table)))
 
     # -- state ---------------------------------------------------------------------------------------------
 
     def to_state(self) -> dict[str, Any]:
         """Arrays by name (the tables' own memory), and ids by row."""
-        return {**self.arrays._asdict(), **self.users.to_state("user_ids"), **self.items.to_state("item_ids")}
+        ids = {**self.users.to_state("user_ids"), **self.items.to_state("item_ids")}
+        arrays = self.arrays._asdict()
+        if not self.per_row:
+            return {name: arrays[name] for name in self._names()} | ids
+        return {**arrays, **ids, **self.traits.to_state("trait_ids")}
+
+    def _names(self) -> list[str]:
+        """Of the arrays that are stored."""
+        return [name for names in OF.values() for name in names if self.per_row or "trait" not in name]
 
     def from_state(self, state: Mapping[str, Any]) -> None:
-        """Take up what `to_state` gave."""
-        self.arrays = Factors(*(np.array(state[name]) for name in Factors._fields))
+        """Take up what `to_state` gave; traits that it does not have are none."""
+        n_users, n_items = len(state["users"]), len(state["items"])
+        empty = self._empty(n_users, n_items, 16 if self.per_row else 0)
+        self.arrays = empty._replace(
+            **{name: np.array(state[name]) for name in self._names() if name in state}
+        )
         self.users.from_state("user_ids", state)
         self.items.from_state("item_ids", state)
+        self.traits.from_state("trait_ids", state)
         self.in_use()
-        self.dirty_users, self.dirty_items = _all_blocks(self.arrays.users), _all_blocks(self.arrays.items)
-        self.dirty_users[:] = self.dirty_items[:] = 0
+        self.mark_all()
+        self.dirty_users[:] = self.dirty_items[:] = self.dirty_traits[:] = 0
 
     def dirty(self) -> dict[str, list[int] | None]:
         """The blocks of rows that changed since the last call, and the ids."""
         changed: dict[str, list[int] | None] = {
             **self.users.dirty("user_ids"),
             **self.items.dirty("item_ids"),
+            **self.traits.dirty("trait_ids"),
         }
-        for marks, names in ((self.dirty_users, OF_USERS), (self.dirty_items, OF_ITEMS)):
+        for marks, table in zip((self.dirty_users, self.dirty_items, self.dirty_traits), OF, strict=True):
             blocks = np.flatnonzero(marks).tolist()
             marks[:] = 0
             if blocks:
-                changed |= dict.fromkeys(names, blocks)
+                changed |= {name: blocks for name in self._names() if name in OF[table]}
         return changed
 
     def in_use(self) -> None:
         """Count what stands in the table of items."""
-        self.standing[:] = len(self.items), len(self.items.ids)
+        self.standing[:] = (self.arrays.item_marks[:, LAST] >= 0).sum(), len(self.items.ids)
 
     def mark_all(self) -> None:
         """Everything changed."""
         self.dirty_users, self.dirty_items = _all_blocks(self.arrays.users), _all_blocks(self.arrays.items)
+        self.dirty_traits = _all_blocks(self.arrays.traits)
 
     def merge(self, other: Self) -> None:
         """Users are one shard's or the other's (of both: where they clicked more), items averaged by clicks.
@@ -168,8 +236,33 @@ class FactorTables:
         rows, at = rows[more], at[more]
         mine.users[at], mine.user_marks[at] = there.users[rows], there.user_marks[rows]
         mine.user_marks[at, RECENT:] = of_theirs[there.user_marks[rows, RECENT:]]
+        if self.per_row:
+            self._merge_traits(other)
         self.in_use()
         self.mark_all()
+
+    def _merge_traits(self, other: Self) -> None:
+        """Averaged by clicks; what is described on one side only, or clicked more there, has its traits."""
+        d, there = self._d, other.arrays
+        rows, at = _matched(other.traits, self.traits, lambda name: int(self._trait_rows([str(name)], 0)[0]))
+        mine = self.arrays
+        a, b = mine.trait_marks[at, CLICKS].clip(0), there.trait_marks[rows, CLICKS].clip(0)
+        share = np.where(a + b > 0, b / np.maximum(a + b, 1), 0.5)[:, None]
+        before, theirs = mine.traits[at], there.traits[rows]
+        merged = before + share * (theirs - before)
+        merged[:, d + 1] = np.maximum(before[:, d + 1], theirs[:, d + 1])
+        mine.traits[at] = merged
+        mine.trait_marks[at, LAST] = np.maximum(mine.trait_marks[at, LAST], there.trait_marks[rows, LAST])
+        mine.trait_marks[at, CLICKS] = a + b
+        of_theirs = np.full(len(other.traits.ids) + 1, -1, np.int64)  # the last for "none"
+        of_theirs[rows] = at
+        for table in ("users", "items"):
+            keys = getattr(self, table)
+            rows, at = _matched(getattr(other, table), keys, keys.find)
+            name = OF[table][2]
+            here, theirs = getattr(mine, name), of_theirs[getattr(there, name)[rows]]
+            bare = (here[at] < 0).all(axis=1)
+            here[at[bare]] = theirs[bare]
 
 
 def _matched(other: Rows, mine: Rows, take: Callable[[Hashable], int]) -> tuple[Ints, Ints]:
@@ -188,4 +281,4 @@ def _room(n: int) -> int:
 
 
 def _all_blocks(table: Any) -> Bytes:
-    return np.ones((len(table) - 1 >> BLOCK_BITS) + 1, np.uint8)
+    return np.ones((max(len(table), 1) - 1 >> BLOCK_BITS) + 1, np.uint8)

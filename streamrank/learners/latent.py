@@ -10,8 +10,9 @@ import river.reco.base
 
 from ..errors import ConfigError
 from ..features.batch import Floats, Ints
-from ..kernels.factors import LAST, rank_of, scores_of, taste_of
-from ..kernels.latent import BPR, ROBIRANK, Step, Stratum, learn_clicks, learn_single
+from ..kernels.factors import LAST, Factors, lift, rank_of, scores_of, taste_of
+from ..kernels.latent import BPR, ROBIRANK, Stratum, learn_clicks, learn_single
+from ..kernels.traits import Step
 from .checking import positive, whole
 from .factors import FactorTables
 from .strata import Job, shift_for, sub_passes
@@ -20,6 +21,7 @@ Ids = Sequence[Hashable] | npt.NDArray[Any]
 
 LOSSES = {"robirank": ROBIRANK, "bpr": BPR}
 EVERYWHERE = Stratum(0, 1, 0)
+EACH = 16  # traits of a user or item that count, at most
 DECAY = 0.8  # of a click by each later one of its user
 LARGEST = 1e100  # weight of a click; its square is still a float64
 NONE: Ints = np.empty(0, np.int64)
@@ -56,10 +58,13 @@ class RoBiRankMF(river.reco.base.Ranker):
         Shrinks each row that is moved, from 0 to 1/rate.
     average
         1: xi from the sample alone. Below: S is a moving average a user with this share for the newest.
+    fields
+        Names of fields of users and items, such as ``["genre"]``, that `describe_item` and `describe_user`
+        tell: each value is a trait with factors of its own, which speaks for all who have it.
     recent
         How many of a user's last clicks say what the user is at, >= 0. On MovieLens-100K click by click
         NDCG@10 rises from .055 (0) to .093 (10). `fit` leaves them alone: shuffled clicks have no last one.
-    max_users, max_items
+    max_users, max_items, max_traits
         Rows at most; when full, the sixteenth not clicked for longest is evicted and would start anew.
     seed
         Of negatives and of new rows.
@@ -91,6 +96,8 @@ class RoBiRankMF(river.reco.base.Ranker):
         max_users: int = 1_000_000,
         max_items: int = 1_000_000,
         seed: int = 0,
+        fields: Sequence[str] | None = None,
+        max_traits: int = 100_000,
     ) -> None:
         super().__init__(seed)
         for name, value, least in (
@@ -100,6 +107,7 @@ class RoBiRankMF(river.reco.base.Ranker):
             ("recent", recent, 0),
             ("max_users", max_users, 1),
             ("max_items", max_items, 4),
+            ("max_traits", max_traits, EACH),
             ("seed", seed, 0),
         ):
             whole(name, value, least)
@@ -109,15 +117,20 @@ class RoBiRankMF(river.reco.base.Ranker):
             raise ConfigError(f"there is no loss {loss!r}; choose one of: {', '.join(LOSSES)}")
         if positive("average", average) > 1:
             raise ConfigError(f"average is {average}: above 0 and at most 1")
+        if isinstance(fields, str) or not all(isinstance(name, str) for name in fields or []):
+            raise ConfigError(f"fields is {fields!r}: a list of names, such as ['genre']")
         positive("rate", rate)
         if ridge != 0 and positive("ridge", ridge) * rate > 1:
             raise ConfigError(f"ridge is {ridge}: at most 1/rate, or rows grow instead of shrinking")
         self.d, self.negatives, self.rate, self.loss = d, negatives, rate, loss
         self.half_life, self.ridge, self.average, self.recent = half_life, ridge, average, recent
         self.max_users, self.max_items = max_users, max_items
+        self.fields, self.max_traits = fields, max_traits
+        self._fields = frozenset(fields or [])
         keep = 0.5 ** (1.0 / half_life) if half_life else 1.0
         self._how = Step(negatives, LOSSES[loss], float(rate), keep, float(ridge), float(average), DECAY)
-        self._tables = FactorTables(d, recent, max_users, max_items, seed)
+        each = EACH if fields else 0
+        self._tables = FactorTables(d, recent, each, max_users, max_items, max_traits, seed)
         self._clicks = 0
         self._generator = np.array([seed], np.uint64)
 
@@ -128,12 +141,15 @@ class RoBiRankMF(river.reco.base.Ranker):
         weight, tables = float(y), self._tables
         if not 0.0 < weight <= LARGEST:
             return
+        if self._fields:
+            self.learn_batch([user], [item], [weight])
+            return
         row, column = tables.users.find(user), tables.items.find(item)
         if row < 0 or column < 0:
             tables.make_room(row < 0, column < 0)
             row, column = tables.user(user), tables.item(item)
         learn_single(
-            tables.arrays[:], row, column, weight, self._clicks, self._generator, tables.standing,
+            tables.arrays[:4], row, column, weight, self._clicks, self._generator, tables.standing,
             self._how[:], tables.dirty_users, tables.dirty_items,
         )  # fmt: skip
         self._clicks += 1
@@ -150,12 +166,12 @@ class RoBiRankMF(river.reco.base.Ranker):
         return [given[k] for k in order]
 
     def recommend(self, user: Hashable, k: int = 10, exclude: Iterable[Hashable] = ()) -> list[Hashable]:
-        """The k best of all items in use, best first, without those of `exclude`."""
+        """The k best of all items clicked or described, best first, without those of `exclude`."""
         whole("k", k, 0)
         table = self._tables.items
         n = len(table.ids)
         # not a product of matrices: its threads wait for each other, which on busy cores took thrice as long
-        scores = scores_of(self._tables.arrays, self._taste(user), n)
+        scores = scores_of(self._tables.arrays, self._taste(user), n, self._typical())
         scores[[row for row in map(table.find, exclude) if row >= 0]] = -np.inf
         best = np.argpartition(-scores, k)[:k] if k < n else np.arange(n)
         best = best[np.lexsort((best, -scores[best]))]
@@ -163,15 +179,24 @@ class RoBiRankMF(river.reco.base.Ranker):
 
     def scores(self, user: Hashable, items: Sequence[Hashable]) -> Floats:
         """The score of each item for a user; changes nothing."""
-        rows = np.array([self._tables.items.find(item) for item in items], np.int64)
-        taste, values = self._taste(user), self._tables.arrays.items[:, : self.d + 1]
-        found = values[rows]
-        if (rows < 0).any():
-            used = values[self._tables.arrays.item_marks[:, LAST] >= 0]
-            found[rows < 0] = used.mean(axis=0) if len(used) else 0.0
+        table, arrays = self._tables.items, self._tables.arrays
+        rows = np.array([table.find(item) for item in items], np.int64)
+        taste, found = self._taste(user), arrays.items[rows, : self.d + 1]
+        new = (rows < 0) | (arrays.item_marks[rows, LAST] < 0)
+        if new.any():
+            found[new] = self._typical()
         # summed along the rows: a matrix product rounds by the number of rows
         scores: Floats = (found[:, : self.d] * taste).sum(axis=1) + found[:, self.d]
+        if self._fields:
+            scores += [lift(arrays, taste, row) if row >= 0 else 0.0 for row in rows.tolist()]
         return scores
+
+    def _typical(self) -> Floats:
+        """Factors and bias of what nobody has clicked yet: the mean of what is clicked, or of 1000 of it."""
+        arrays = self._tables.arrays
+        rows = np.flatnonzero(arrays.item_marks[:, LAST] >= 0)
+        used = arrays.items[rows[:: 1 + len(rows) // 1000], : self.d + 1]
+        return used.mean(axis=0) if len(used) else np.zeros(self.d + 1)
 
     def factors_of(self, users: Iterable[Hashable], items: Iterable[Hashable]) -> tuple[Floats, Floats]:
         """(T, 1) and (V, b), a row each: scores are their products. Zero for an item that is not known."""
@@ -184,9 +209,61 @@ class RoBiRankMF(river.reco.base.Ranker):
         taste: Floats = np.zeros(self.d)
         row = self._tables.users.find(user)
         if row >= 0:
-            arrays = self._tables.arrays
-            taste_of(arrays.users, arrays.items, arrays.user_marks, row, DECAY, taste)
+            taste_of(self._tables.arrays, row, DECAY, taste)
         return taste
+
+    # -- traits --------------------------------------------------------------------------------------------
+
+    def describe_item(self, item: Hashable, fields: Mapping[str, Any]) -> None:
+        """Say what is known of an item; later fields replace those of the same name, others stay.
+
+        Each value of one of `fields` (a list has several) is a trait; what else is told has no effect. Of
+        more than 16 traits the first count. An item may be described before its first click: it is then
+        served as a typical one with these traits.
+
+        >>> ranker = RoBiRankMF(d=4, fields=["genre"], seed=1)
+        >>> for item, genre in [("a", "jazz"), ("b", "rock"), ("c", "jazz"), ("d", "rock")]:
+        ...     ranker.describe_item(item, {"genre": genre})
+        >>> for _ in range(40):
+        ...     ranker.learn_one("ann", "a")
+        ...     ranker.learn_one("bob", "b")
+        >>> ranker.rank("ann", ["d", "c"]), ranker.rank("bob", ["d", "c"])
+        (['c', 'd'], ['d', 'c'])
+        """
+        self.describe("items", item, fields)
+
+    def describe_user(self, user: Hashable, fields: Mapping[str, Any]) -> None:
+        """As `describe_item`, of a user: who has not clicked yet is served by the traits."""
+        self.describe("users", user, fields)
+
+    def is_news(self, table: str, key: Hashable, fields: Mapping[str, Any]) -> bool:
+        """Whether these fields of one of the `users` or `items` say what was not known."""
+        return bool(self._fields) and self._traits(table, key, fields) != self._tables.traits_of(table, key)
+
+    def describe(self, table: str, key: Hashable, fields: Mapping[str, Any]) -> None:
+        """`describe_item` or `describe_user`, by the name of the table."""
+        if self.is_news(table, key, fields):
+            self._tables.describe(table, key, self._traits(table, key, fields), self._clicks)
+
+    def describe_as(self, other: Self) -> None:
+        """Let users and items have the traits that they have there."""
+        mine, theirs = self._tables, other._tables
+        for table, keys in (("users", theirs.users.ids), ("items", theirs.items.ids)):
+            for key in keys:
+                if key is not None and (names := theirs.traits_of(table, key)) != mine.traits_of(table, key):
+                    mine.describe(table, key, names, self._clicks)
+
+    def _traits(self, table: str, key: Hashable, fields: Mapping[str, Any]) -> list[str]:
+        """The traits of a user or item, once these fields are known, in the order of `self.fields`."""
+        known: dict[str, list[str]] = {}
+        for trait in self._tables.traits_of(table, key):
+            known.setdefault(trait.split("\t")[1], []).append(trait)
+        for name in self._fields.intersection(fields):
+            values = fields[name] if isinstance(fields[name], list | tuple) else [fields[name]]
+            known[name] = [f"{table}\t{name}\t{one}" for one in values]
+        return list(dict.fromkeys(trait for name in self.fields or [] for trait in known.get(name, [])))[
+            :EACH
+        ]
 
     # -- the array interface -------------------------------------------------------------------------------
 
@@ -232,7 +309,10 @@ class RoBiRankMF(river.reco.base.Ranker):
         numbers = self._clicks + np.arange(len(places))
         self._clicks += len(places)
         ranks = np.full(len(places) if among else 0, -1, np.int64)
-        self._step(rows, columns, weights[places], numbers, self._generator, EVERYWHERE, among, ranks)
+        self._step(
+            rows, columns, weights[places], numbers, self._generator, EVERYWHERE, self._tables.arrays,
+            among, ranks,
+        )  # fmt: skip
         if among:
             ranked[places] = ranks
 
@@ -244,6 +324,7 @@ class RoBiRankMF(river.reco.base.Ranker):
         numbers: Ints,
         generator: Any,
         stratum: Stratum,
+        arrays: Factors,
         among: int = 0,
         ranked: Ints = NONE,
         *,
@@ -251,8 +332,8 @@ class RoBiRankMF(river.reco.base.Ranker):
     ) -> None:
         tables = self._tables
         learn_clicks(
-            tables.arrays, rows, columns, weights, numbers, generator, tables.standing, stratum, self._how,
-            streams, among, ranked, tables.dirty_users, tables.dirty_items,
+            arrays, rows, columns, weights, numbers, generator, tables.standing, stratum, self._how,
+            streams, among, ranked, tables.dirty_users, tables.dirty_items, tables.dirty_traits,
         )  # fmt: skip
 
     def prequential(self, users: Ids, items: Ids) -> Ints:
@@ -296,8 +377,9 @@ class RoBiRankMF(river.reco.base.Ranker):
         `y` are their weights, above 0.
 
         Each worker has a generator of its own and no two touch the same row, so threads and the serial run of
-        the same schedule (``threads=False``) reach the same bits. Another number of workers is another
-        schedule. What users clicked last stays as it is, and so do the factors of that.
+        the same schedule (``threads=False``) reach the same bits; traits, which all share, are learnt apart
+        in each sub-pass, then averaged. Another number of workers is another schedule. What users clicked
+        last stays as it is, and so do the factors of that.
         """
         whole("passes", passes, 0), whole("workers", workers)
         rows, columns = self._rows_of(users, items)
@@ -319,15 +401,17 @@ class RoBiRankMF(river.reco.base.Ranker):
 
                 def learn(
                     job: Job, shuffled: tuple[Ints, Ints, Floats] = shuffled, numbers: Ints = numbers
-                ) -> None:
-                    part = job.clicks
+                ) -> Floats:
+                    part, arrays = job.clicks, tables.arrays._replace(traits=tables.arrays.traits.copy())
                     self._step(
                         shuffled[0][part], shuffled[1][part], shuffled[2][part], numbers[part],
-                        generators[job.worker], job.stratum, streams=False,
+                        generators[job.worker], job.stratum, arrays, streams=False,
                     )  # fmt: skip
+                    return arrays.traits
 
                 for jobs in sub_passes(*shuffled[:2], workers, shift):
-                    list(pool.map(learn, jobs))
+                    learnt = list(pool.map(learn, jobs))
+                    tables.arrays.traits[:] = sum(learnt[1:], learnt[0]) / workers
                 self._clicks += len(rows)
         self._generator[0] = rng.integers(0, 2**63)
 

@@ -13,6 +13,7 @@ from ..events.codec import Decoder
 from ..events.types import (
     Event,
     Example,
+    Field,
     Interaction,
     ItemMetadata,
     PackedLists,
@@ -89,7 +90,7 @@ class Flow:
             PackedLists: self._take_lists,
             Interaction: self._take_interaction,
             ItemMetadata: self._take_item,
-            UserMetadata: lambda _: True,  # a user's fields are the same for all items: they order nothing
+            UserMetadata: self._take_user,
             Preference: self._take_preference,
             Example: self._take_example,
         }
@@ -123,6 +124,9 @@ class Flow:
             self.counts["learnt"] += batch.n_lists
             for model in self.models:
                 model.learn(batch, trials)
+        self._learn_clicks()
+
+    def _learn_clicks(self) -> None:
         if self._clicks:
             users, items, weights, offset = (list(column) for column in zip(*self._clicks, strict=True))
             self._clicks = []
@@ -205,7 +209,21 @@ class Flow:
     def _take_item(self, event: ItemMetadata) -> bool:
         # dated ahead of the clock, it would keep every later description of the item out
         self.features.describe(event, min(event.time_ms, self.clock.now or event.time_ms))
+        self._describe("items", event.item, event.fields)
         return True
+
+    def _take_user(self, event: UserMetadata) -> bool:
+        # to the models a user's fields say nothing: they are the same for all items of a list
+        self._describe("users", event.user, event.fields)
+        return True
+
+    def _describe(self, table: str, key: str, told: list[Field]) -> None:
+        """Let the recommenders know, after the clicks that came before it."""
+        fields = {field.name: field.value for field in told}
+        for recommender in self.recommenders:
+            if recommender.learner.is_news(table, key, fields):
+                self._learn_clicks()
+                recommender.learner.describe(table, key, fields)
 
     def _take_lists(self, event: PackedLists) -> bool:
         rows, sizes, labels = self.features.block(event)

@@ -94,7 +94,7 @@ def refit(
     live = _live(data, settings, shard, model, clicks.part(0, b), state, last)
     had = _had(clicks.part(0, a))
     at(3)
-    best, passes, curve = _fitted(settings, model, clicks, a, b, had, watch)
+    best, passes, curve = _fitted(_described(settings, model, state), settings, clicks, a, b, had, watch)
     at(4)
     had = _had(clicks.part(0, b))
     rest = clicks.part(b, n)
@@ -129,6 +129,8 @@ def refit(
                 return None  # by another run, at the same time
             more = until(offset, now)
             best.learn_batch(more.users, more.items, more.weights)
+            if best.fields:
+                best.describe_as(_stored(settings, model, {key: decode(value) for key, value in now.items()}))
             note = Refit(identity, REPLACE, offset, said)
             return _writes(now, model, learner_entries(f"model/{model}/", best), note)
 
@@ -204,8 +206,8 @@ def _live(
     state: Mapping[str, Any],
     last: Refit | None,
 ) -> RoBiRankMF:
-    """The learner as it was after these clicks."""
-    learner = _new(settings, model)
+    """The learner as it was after these clicks, but for traits: those are as they stand."""
+    learner = _described(settings, model, state)
     if last is not None:
         after = {
             key.removeprefix(f"refit/{model}/after/"): value
@@ -225,16 +227,16 @@ def _live(
 
 
 def _fitted(
+    learner: RoBiRankMF,
     settings: Settings,
-    model: str,
     clicks: Clicks,
     a: int,
     b: int,
     had: Mapping[str, set[str]],
     watch: Watch,
 ) -> tuple[RoBiRankMF, int, list[float]]:
-    """A learner fitted to the clicks before a and led on to b, its passes, and NDCG there by passes."""
-    learner, fit, validation = _new(settings, model), clicks.part(0, a), clicks.part(a, b)
+    """A new learner fitted to the clicks before a and led on to b, its passes, and NDCG there by passes."""
+    fit, validation = clicks.part(0, a), clicks.part(a, b)
     learner.learn_batch(fit.users, fit.items, fit.weights)
     fit = clicks.part(a - (settings.reconcile.memory_mb << 20) // CLICK_BYTES, a)  # as there is memory for
     held = np.flatnonzero(learner.holds(fit.users, fit.items)).tolist()  # the others were evicted
@@ -282,6 +284,20 @@ def _same(live: RoBiRankMF, model: str, entries: Mapping[str, bytes]) -> bool:
     """Whether the learner, led through the clicks again, came to what was stored."""
     found = learner_entries(f"model/{model}/", live)
     return found == {key: value for key, value in entries.items() if key in found}
+
+
+def _described(settings: Settings, model: str, state: Mapping[str, Any]) -> RoBiRankMF:
+    """A new learner that has been told of all users and items what the stored one was."""
+    learner = _new(settings, model)
+    if learner.fields:
+        learner.describe_as(_stored(settings, model, state))
+    return learner
+
+
+def _stored(settings: Settings, model: str, state: Mapping[str, Any]) -> RoBiRankMF:
+    learner = _new(settings, model)
+    restore_learner(model, learner, state)
+    return learner
 
 
 def _new(settings: Settings, model: str) -> RoBiRankMF:

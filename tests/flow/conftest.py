@@ -25,7 +25,7 @@ def settings():
         ),
     ]
     recommenders = [
-        RecommenderSettings(name="latent", params={"d": 4, "negatives": 4}),
+        RecommenderSettings(name="latent", params={"d": 4, "negatives": 4, "fields": ["brand", "tags"]}),
         RecommenderSettings(name="small", learner="bpr", params={"d": 2, "max_users": 16, "max_items": 24}),
     ]
     return msgspec.structs.replace(Settings(), models=models, recommenders=recommenders, commit_ms=10**9)

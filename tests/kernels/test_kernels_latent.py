@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from streamrank.kernels.factors import RECENT, Factors, taste_of
-from streamrank.kernels.latent import BPR, ROBIRANK, Step, Stratum, draw_items, learn_clicks, slopes
+from streamrank.kernels.latent import BPR, ROBIRANK, Stratum, draw_items, learn_clicks, slopes
+from streamrank.kernels.traits import Step
 
 
 def sigma(t):
@@ -120,14 +121,15 @@ def some_factors(rng):
     items[:, 5:8] = rng.normal(size=(9, 3))
     user_marks = np.zeros((5, 5), int)
     user_marks[:, RECENT:] = -1
-    return Factors(users, items, user_marks, np.zeros((9, 2), int))
+    none = np.empty((9, 0), int)
+    return Factors(users, items, user_marks, np.zeros((9, 2), int), none[:5], none, np.empty((0, 6)), none)
 
 
 def learn(factors, users, items, how, *, streams=True):
     n, marks = len(users), np.zeros(1, np.uint8)
     learn_clicks(
         factors, users, items, np.ones(n), np.arange(n), np.array([11], np.uint64), np.array([9, 9]),
-        Stratum(0, 1, 0), how, streams, 0, np.empty(0, int), marks, marks.copy(),
+        Stratum(0, 1, 0), how, streams, 0, np.empty(0, int), marks, marks.copy(), marks.copy(),
     )  # fmt: skip
 
 
@@ -158,7 +160,7 @@ def test_outside_a_stream_what_was_clicked_last_counts_and_stays():
     assert (factors.user_marks[:, RECENT] == 7).all()
     assert (factors.users != U)[:, :3].all()
     taste = np.empty(3)
-    taste_of(factors.users, factors.items, factors.user_marks, 2, 0.8, taste)
+    taste_of(factors, 2, 0.8, taste)
     np.testing.assert_allclose(taste, factors.users[2, :3] + W[7, :3])
 
 

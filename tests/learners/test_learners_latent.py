@@ -326,3 +326,142 @@ def _timed(call):
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
+
+
+# -- traits ------------------------------------------------------------------------------------------------
+
+FIELDS = ["colour", "shape", "club"]
+
+
+def described(ranker, start=0, stop=600):
+    """Clicks of `clicks`, and before every tenth what is known of its item and its user."""
+    users, items = clicks()
+    for t in range(start, stop):
+        if t % 10 == 0:
+            number = int(items[t][1:])
+            ranker.describe_item(items[t], {"colour": number % 2, "shape": ["round", f"s{t % 7}"], "x": t})
+            ranker.describe_user(users[t], {"club": f"c{int(users[t][1:]) % 2}"})
+        ranker.learn_one(users[t], items[t])
+    return ranker
+
+
+def with_traits(**params):
+    return RoBiRankMF(**{"d": 4, "negatives": 8, "fields": FIELDS, **params})
+
+
+@pytest.mark.parametrize("params", [{}, {**SMALL, "max_traits": 16}, {"recent": 0, "half_life": 50}])
+def test_traits_are_learnt_and_stored_to_the_same_bits_however_cut(params):
+    straight = described(with_traits(**params))
+    cut = with_traits(**params)
+    users, items = clicks()
+    for t in range(0, 600, 10):
+        number = int(items[t][1:])
+        cut.describe_item(items[t], {"shape": ["round", f"s{t % 7}"], "colour": number % 2, "y": 1})
+        cut.describe_user(users[t], {"club": f"c{int(users[t][1:]) % 2}"})
+        cut.learn_batch(users[t : t + 10], items[t : t + 10])
+    assert frozen(straight.to_state()) == frozen(cut.to_state())
+    first = described(with_traits(**params), stop=305)
+    second = with_traits(**params)
+    second.from_state({key: decode(encode(value)) for key, value in first.to_state().items()})
+    assert frozen(described(second, start=305).to_state()) == frozen(straight.to_state())
+
+
+def test_what_dirty_names_of_traits_is_all_that_changed():
+    ranker, mirror = with_traits(max_traits=16), {}
+    for start in range(0, 600, 50):
+        described(ranker, start, start + 50)
+        commit_to(ranker, mirror)  # which compares
+
+
+def test_later_fields_replace_those_of_the_same_name():
+    ranker = with_traits()
+    ranker.describe_item("a", {"colour": "red", "shape": ["round", "flat"], "price": 3})
+    assert not ranker.is_news("items", "a", {"colour": "red", "price": 4})
+    ranker.describe_item("a", {"shape": "square"})
+    names = ranker._tables.traits_of("items", "a")
+    assert names == ["items\tcolour\tred", "items\tshape\tsquare"]
+    ranker.describe_item("a", {"colour": [], "shape": []})
+    assert ranker._tables.traits_of("items", "a") == []
+
+
+def test_an_item_that_nobody_has_clicked_is_served_by_its_traits():
+    ranker = with_traits(fields=["colour"])
+    users, items = clicks()
+    for item in items:
+        ranker.describe_item(item, {"colour": int(item[1:]) % 2})
+    ranker.describe_item("new even", {"colour": 0})
+    ranker.describe_item("new odd", {"colour": 1})
+    ranker.learn_batch(users, items)
+    before = frozen(ranker.to_state())
+    for user in set(users):
+        best = ranker.rank(user, ["new odd", "new even"])[0]
+        assert best == ("new odd" if int(user[1:]) % 2 else "new even")
+    everything = ranker.recommend("u0", 1000)
+    assert set(everything) == {*items, "new even", "new odd"}
+    assert everything.index("new even") < everything.index("new odd")
+    scores = ranker.scores("u0", everything)
+    assert np.all(np.diff(scores) <= 1e-12)
+    assert frozen(ranker.to_state()) == before
+
+
+def test_who_has_not_clicked_is_served_by_their_traits():
+    ranker = with_traits(fields=["club"])
+    users, items = clicks(n=2000)
+    for user in users:
+        ranker.describe_user(user, {"club": int(user[1:]) % 2})
+    ranker.learn_batch(users, items)
+    for club in (0, 1):
+        ranker.describe_user(f"new {club}", {"club": club})
+        best = ranker.recommend(f"new {club}", 8)
+        assert sum(int(item[1:]) % 2 == club for item in best) >= 7
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_traits_in_strata_in_threads_are_those_of_the_serial_run(workers):
+    states = []
+    for threads in (True, False):
+        ranker = described(with_traits())
+        ranker.fit(*clicks(), passes=2, workers=workers, threads=threads)
+        states.append(frozen(ranker.to_state()))
+    assert states[0] == states[1]
+    assert np.isfinite(ranker.to_state()["traits"]).all()
+
+
+def test_the_table_of_traits_stays_bounded_and_nobody_has_one_that_is_gone():
+    ranker = with_traits(fields=["tag"], max_traits=32)
+    for k in range(500):
+        ranker.describe_item(f"i{k % 50}", {"tag": [f"t{k}", f"t{k + 1}", "always"]})
+        ranker.learn_one(f"u{k % 7}", f"i{k % 50}")
+    tables = ranker._tables
+    assert len(tables.traits) <= 32
+    used = tables.arrays.item_traits[tables.arrays.item_traits >= 0]
+    assert all(tables.traits.ids[row] is not None for row in used.tolist())
+    assert "items\ttag\tt500" in tables.traits.ids
+    assert "items\ttag\talways" in tables.traits.ids
+
+
+def test_merging_takes_traits_from_where_they_are_known():
+    one, two = described(with_traits(), 0, 300), described(with_traits(), 300, 600)
+    alone = frozen(two.to_state())
+    names = {key: two._tables.traits_of("items", key) for key in two._tables.items.ids}
+    was = {key: one._tables.traits_of("items", key) for key in one._tables.items.ids}
+    one.merge(two)
+    for key, theirs in names.items():
+        assert one._tables.traits_of("items", key) == (was.get(key) or theirs)
+    assert frozen(two.to_state()) == alone
+    assert np.isfinite(one.to_state()["traits"]).all()
+    described(one)  # and it goes on
+
+
+def test_a_state_from_before_there_were_fields_is_taken_up():
+    old = taught()
+    new = with_traits()
+    new.from_state(old.to_state())
+    described(new)
+    assert new.recommend("u1", 3)
+
+
+@pytest.mark.parametrize("bad", [{"fields": "genre"}, {"fields": [3]}, {"max_traits": 3}])
+def test_fields_that_make_no_sense_are_refused(bad):
+    with pytest.raises(ConfigError):
+        RoBiRankMF(**bad)

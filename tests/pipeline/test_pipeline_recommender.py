@@ -117,6 +117,56 @@ def test_each_click_is_ranked_before_it_is_learnt():
     assert history.series()[1][0, 0] < history.recent(8)["hr@10"]
 
 
+FIELDS = ["genre", "club"]
+WITH_FIELDS = msgspec.structs.replace(
+    SETTINGS, recommenders=[RecommenderSettings(name="latent", params={**PARAMS, "fields": FIELDS})]
+)
+
+
+def metadata(k, kind, key, **fields):
+    told = [{"name": name, "value": value} for name, value in fields.items()]
+    return {"event": kind, "id": f"m{k}", "timestamp": 10**12 + 1000 * k, kind: key, "fields": told}
+
+
+def described_stream():
+    """Clicks of two tastes; what is known of items and users comes before, between and after them."""
+    rng = np.random.default_rng(0)
+    events = []
+    for k in range(600):
+        user = int(rng.integers(0, 20))
+        item = 2 * int(rng.integers(0, 20)) + user % 2
+        if k % 3 == 0:
+            events.append(metadata(k, "item", f"i{item}", genre=["even", "odd"][item % 2], price=float(k)))
+        if k % 7 == 0:
+            events.append(metadata(1000 + k, "user", f"u{user}", club=f"c{user % 2}"))
+        events.append(interaction(k, f"i{item}", user=f"u{user}"))
+    return [*events, metadata(9998, "item", "new", genre="odd"), metadata(9999, "user", "nobody", club="c1")]
+
+
+def test_fields_of_items_and_users_reach_the_recommenders_in_their_place():
+    flow, learner = fed(described_stream(), WITH_FIELDS), RoBiRankMF(**PARAMS, fields=FIELDS)
+    for event in described_stream():
+        if event["event"] == "interaction":
+            learner.learn_one(event["user"], event["item"])
+        else:
+            fields = {field["name"]: field["value"] for field in event["fields"]}
+            learner.describe(event["event"] + "s", event[event["event"]], fields)
+    assert state_of(flow.recommenders[0].learner) == state_of(learner)
+    assert flow.recommenders[0].learner.rank("nobody", ["i2", "new"])[0] == "new"
+
+
+@pytest.mark.parametrize("every", [1, 7, 250])
+def test_described_streams_stop_and_go_on_to_the_same_bits(every):
+    events, store = described_stream(), open_store("memory://")
+    for start in range(0, len(events), every):
+        checkpoint = Checkpoint(store, Flow(WITH_FIELDS))
+        for offset in range(start, min(start + every, len(events))):
+            checkpoint.flow.step(Record(offset, json.dumps(events[offset]).encode()))
+        checkpoint.commit()
+    found = Checkpoint(store, Flow(WITH_FIELDS)).flow.recommenders[0].learner
+    assert state_of(found) == state_of(fed(events, WITH_FIELDS).recommenders[0].learner)
+
+
 def test_ratings_alone_are_learnt_by_a_replay(tmp_path, capsys):
     rng = np.random.default_rng(0)
     rows = [f"{u}\t{2 * rng.integers(0, 15) + u % 2}\t5\t{880_000_000 + k}"

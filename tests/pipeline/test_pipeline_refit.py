@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -143,6 +144,40 @@ def test_clicks_that_come_meanwhile_are_learnt_once_and_it_is_led_on_from_there(
     report = reconcile(store, ArchiveData(settings), settings, model="latent", swap=False)
     assert report["retraced"]
     assert report["clicks"]["later"] == N - 2050
+
+
+def test_a_refit_keeps_what_is_known_of_items_and_hears_what_is_told_meanwhile(store, settings):
+    one = RecommenderSettings(name="latent", params={**PARAMS, "fields": ["taste"]})
+    settings = msgspec.structs.replace(settings, recommenders=[one])
+
+    def told(item, taste):
+        fields = [{"name": "taste", "value": taste}]
+        event = {"event": "item", "id": f"m{item}{taste}", "timestamp": 10**12, "item": item}
+        return json.dumps({**event, "fields": fields}).encode()
+
+    log = [told(f"i{k}", f"t{k % 7}") for k in range(60)] + LOG[:2000]
+
+    def fed(records):
+        checkpoint = Checkpoint(store, Flow(settings))
+        for offset, record in enumerate(records, checkpoint.flow.offset):
+            checkpoint.flow.step(Record(offset, record))
+        checkpoint.commit()
+
+    fed(log)
+    told_late = [told("i3", "t9"), told("new", "t2")]
+    report = reconcile(
+        store,
+        ArchiveData(settings),
+        settings,
+        model="latent",
+        at=lambda step: fed(told_late) if step == 4 else None,
+    )
+    assert report["swapped"]
+    assert report["retraced"]  # all was told before the first click
+    learner = Checkpoint(store, Flow(settings)).flow.recommenders[0].learner
+    for item, taste in [("i0", "t0"), ("i59", "t3"), ("i3", "t9"), ("new", "t2")]:
+        assert not learner.is_news("items", item, {"taste": taste})
+    assert np.abs(learner.to_state()["traits"]).sum() > 1
 
 
 def test_of_two_at_once_one_is_put_in(store, settings):
