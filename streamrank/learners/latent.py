@@ -16,12 +16,12 @@ from ..kernels.traits import Step
 from .checking import positive, whole
 from .factors import FactorTables
 from .strata import Job, shift_for, sub_passes
+from .traits import EACH, traits_told
 
 Ids = Sequence[Hashable] | npt.NDArray[Any]
 
 LOSSES = {"robirank": ROBIRANK, "bpr": BPR}
 EVERYWHERE = Stratum(0, 1, 0)
-EACH = 16  # traits of a user or item that count, at most
 DECAY = 0.8  # of a click by each later one of its user
 LARGEST = 1e100  # weight of a click; its square is still a float64
 NONE: Ints = np.empty(0, np.int64)
@@ -117,8 +117,10 @@ class RoBiRankMF(river.reco.base.Ranker):
             raise ConfigError(f"there is no loss {loss!r}; choose one of: {', '.join(LOSSES)}")
         if positive("average", average) > 1:
             raise ConfigError(f"average is {average}: above 0 and at most 1")
-        if isinstance(fields, str) or not all(isinstance(name, str) for name in fields or []):
-            raise ConfigError(f"fields is {fields!r}: a list of names, such as ['genre']")
+        if isinstance(fields, str) or not all(
+            isinstance(name, str) and "\t" not in name for name in fields or []
+        ):
+            raise ConfigError(f"fields is {fields!r}: a list of names without tabs, such as ['genre']")
         positive("rate", rate)
         if ridge != 0 and positive("ridge", ridge) * rate > 1:
             raise ConfigError(f"ridge is {ridge}: at most 1/rate, or rows grow instead of shrinking")
@@ -126,7 +128,6 @@ class RoBiRankMF(river.reco.base.Ranker):
         self.half_life, self.ridge, self.average, self.recent = half_life, ridge, average, recent
         self.max_users, self.max_items = max_users, max_items
         self.fields, self.max_traits = fields, max_traits
-        self._fields = frozenset(fields or [])
         keep = 0.5 ** (1.0 / half_life) if half_life else 1.0
         self._how = Step(negatives, LOSSES[loss], float(rate), keep, float(ridge), float(average), DECAY)
         each = EACH if fields else 0
@@ -141,7 +142,7 @@ class RoBiRankMF(river.reco.base.Ranker):
         weight, tables = float(y), self._tables
         if not 0.0 < weight <= LARGEST:
             return
-        if self._fields:
+        if self.fields:
             self.learn_batch([user], [item], [weight])
             return
         row, column = tables.users.find(user), tables.items.find(item)
@@ -187,7 +188,7 @@ class RoBiRankMF(river.reco.base.Ranker):
             found[new] = self._typical()
         # summed along the rows: a matrix product rounds by the number of rows
         scores: Floats = (found[:, : self.d] * taste).sum(axis=1) + found[:, self.d]
-        if self._fields:
+        if self.fields:
             scores += [lift(arrays, taste, row) if row >= 0 else 0.0 for row in rows.tolist()]
         return scores
 
@@ -238,12 +239,15 @@ class RoBiRankMF(river.reco.base.Ranker):
 
     def is_news(self, table: str, key: Hashable, fields: Mapping[str, Any]) -> bool:
         """Whether these fields of one of the `users` or `items` say what was not known."""
-        return bool(self._fields) and self._traits(table, key, fields) != self._tables.traits_of(table, key)
+        known = self._tables.traits_of(table, key) if self.fields else []
+        return traits_told(self.fields or [], table, known, fields) != known
 
     def describe(self, table: str, key: Hashable, fields: Mapping[str, Any]) -> None:
         """`describe_item` or `describe_user`, by the name of the table."""
         if self.is_news(table, key, fields):
-            self._tables.describe(table, key, self._traits(table, key, fields), self._clicks)
+            known = self._tables.traits_of(table, key)
+            names = traits_told(self.fields or [], table, known, fields)
+            self._tables.describe(table, key, names, self._clicks)
 
     def describe_as(self, other: Self) -> None:
         """Let users and items have the traits that they have there."""
@@ -252,18 +256,6 @@ class RoBiRankMF(river.reco.base.Ranker):
             for key in keys:
                 if key is not None and (names := theirs.traits_of(table, key)) != mine.traits_of(table, key):
                     mine.describe(table, key, names, self._clicks)
-
-    def _traits(self, table: str, key: Hashable, fields: Mapping[str, Any]) -> list[str]:
-        """The traits of a user or item, once these fields are known, in the order of `self.fields`."""
-        known: dict[str, list[str]] = {}
-        for trait in self._tables.traits_of(table, key):
-            known.setdefault(trait.split("\t")[1], []).append(trait)
-        for name in self._fields.intersection(fields):
-            values = fields[name] if isinstance(fields[name], list | tuple) else [fields[name]]
-            known[name] = [f"{table}\t{name}\t{one}" for one in values]
-        return list(dict.fromkeys(trait for name in self.fields or [] for trait in known.get(name, [])))[
-            :EACH
-        ]
 
     # -- the array interface -------------------------------------------------------------------------------
 
@@ -351,10 +343,10 @@ class RoBiRankMF(river.reco.base.Ranker):
         return ranked
 
     def place_of(self, user: Hashable, item: Hashable, without: Iterable[Hashable] = ()) -> int:
-        """The rank of an item for a user, from 0, among all in use but some; -1 for one that is not known."""
+        """The rank of an item for a user, from 0, among all in use but some; -1 for one that is not."""
         tables = self._tables
         column = tables.items.find(item)
-        if column < 0:
+        if column < 0 or tables.arrays.item_marks[column, LAST] < 0:
             return -1
         rows = np.array([tables.items.find(key) for key in without], np.int64)
         place = rank_of(tables.arrays, self._taste(user), column, rows[rows >= 0], int(tables.standing[1]))

@@ -1,5 +1,6 @@
 """RoBiRankMF: quality on MovieLens beside BPR, popularity and `implicit` (if there), speed beside river."""
 
+import gzip
 import importlib.util
 import multiprocessing
 import resource
@@ -13,6 +14,7 @@ from scipy.sparse import csr_matrix
 
 from streamrank.learners.latent import RoBiRankMF
 from streamrank.pipeline.recommend import evaluate_interactions, measures, rank_as_they_come, split
+from streamrank.pipeline.recommender import hits
 from streamrank.sources.ratings import Interactions, read_interactions
 
 from .quality import DATA
@@ -33,7 +35,9 @@ def main() -> None:
         return
     for name, path in SETS.items():
         quality(name, read_interactions([DATA / path]))
-    prequential(read_interactions([DATA / SETS["MovieLens-100K"]]))
+    small = read_interactions([DATA / SETS["MovieLens-100K"]])
+    prequential(small)
+    fields(small)
 
 
 def quality(title: str, data: Interactions) -> None:
@@ -99,6 +103,63 @@ def prequential(data: Interactions) -> None:
     ):
         test = rank_as_they_come(data, learner=learner, params=params, seed=SEED)["test"]
         print(f"  {label:34s} HR@10 {test['hr@10']:.4f}  NDCG@10 {test['ndcg@10']:.4f}")
+
+
+def fields(data: Interactions) -> None:
+    """What fields of films and users add: click by click, and for films that are not trained on at all."""
+    told = {"items": _films(), "users": _people()}
+    order = np.argsort(data.time_ms, kind="stable")
+    users = [data.users[k] for k in data.user[order]]
+    items = [data.items[k] for k in data.item[order]]
+    # in no order: the lower its number, the more popular a film is
+    cold = np.random.default_rng(SEED).permutation(data.items)[: len(data.items) // 5].tolist()
+    trained = [k for k, item in enumerate(items) if item not in cold]
+    wanted: dict[str, set[str]] = {}
+    for user, item in zip(users, items, strict=True):
+        if item in cold:
+            wanted.setdefault(user, set()).add(item)
+    print(f"MovieLens-100K with fields, NDCG@10 click by click; of {len(cold)} films not trained on")
+    for names in ([], ["genre"], ["genre", "year"], ["genre", "year", "age", "sex", "job"]):
+        one, other = (_described(names, told) for _ in range(2))
+        ranked = one.prequential(users, items)
+        clicks = [users[k] for k in trained], [items[k] for k in trained]
+        other.learn_batch(*clicks)
+        other.fit(*clicks, passes=PASSES - 1)
+        gains = [_ndcg(other.rank(user, cold), those) for user, those in wanted.items()]
+        print(f"  {', '.join(names) or 'none':34s} {hits(ranked)[1].mean():.4f}   {np.mean(gains):.4f}")
+
+
+def _described(names: list[str], told: Mapping[str, Mapping[str, dict[str, Any]]]) -> RoBiRankMF:
+    ranker = RoBiRankMF(fields=names or None, seed=SEED)
+    for table, known in told.items():
+        for key, values in known.items():
+            ranker.describe(table, key, values)
+    return ranker
+
+
+def _ndcg(ranked: list[Any], wanted: set[str]) -> float:
+    discount = 1.0 / np.log2(np.arange(10) + 2.0)
+    found = np.array([item in wanted for item in ranked[:10]])
+    return float(found @ discount / discount[: len(wanted)].sum())
+
+
+def _films() -> dict[str, dict[str, Any]]:
+    genres = [row[0] for row in _rows("u.genre.gz") if row[0]]
+    return {
+        row[0]: {"genre": [name for name, flag in zip(genres, row[5:], strict=True) if flag == "1"],
+                 "year": row[2][-4:]}
+        for row in _rows("u.item.gz") if len(row) > 5
+    }  # fmt: skip
+
+
+def _people() -> dict[str, dict[str, Any]]:
+    rows = [row for row in _rows("u.user.gz") if len(row) == 5]
+    return {row[0]: {"age": int(row[1]) // 10, "sex": row[2], "job": row[3]} for row in rows}
+
+
+def _rows(name: str) -> list[list[str]]:
+    text = gzip.decompress((DATA / "movielens-100k" / name).read_bytes()).decode("latin-1")
+    return [line.split("|") for line in text.splitlines()]
 
 
 def speed() -> None:

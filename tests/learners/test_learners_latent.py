@@ -461,7 +461,18 @@ def test_a_state_from_before_there_were_fields_is_taken_up():
     assert new.recommend("u1", 3)
 
 
-@pytest.mark.parametrize("bad", [{"fields": "genre"}, {"fields": [3]}, {"max_traits": 3}])
+def test_fields_that_no_longer_count_are_forgotten_when_more_is_told():
+    old = with_traits()
+    old.describe_item("a", {"colour": "red", "shape": "round"})
+    new = with_traits(fields=["shape"])
+    new.from_state(old.to_state())
+    new.describe_item("a", {"shape": "flat"})
+    assert new._tables.traits_of("items", "a") == ["items\tshape\tflat"]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"fields": "genre"}, {"fields": [3]}, {"fields": ["a\tb"]}, {"max_traits": 3}]
+)
 def test_fields_that_make_no_sense_are_refused(bad):
     with pytest.raises(ConfigError):
         RoBiRankMF(**bad)
