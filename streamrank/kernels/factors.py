@@ -54,9 +54,9 @@ def taste_of(factors: Factors, x: int, decay: float, T: Floats) -> None:
     """What scores items for user row x: T_x, into `T`. Of who has not clicked yet, what the traits say."""
     users, items, marks = factors.users, factors.items, factors.user_marks
     d, L = len(T), marks.shape[1] - RECENT
-    clicked = marks[x, LAST] >= 0
-    for j in range(d):
-        T[j] = users[x, j] if clicked else 0.0
+    T[:] = 0.0
+    if marks[x, LAST] >= 0:
+        T[:] = users[x, :d]
     a = 1.0
     for k in range(L):
         row = marks[x, RECENT + k]
@@ -64,11 +64,12 @@ def taste_of(factors: Factors, x: int, decay: float, T: Floats) -> None:
             for j in range(d):
                 T[j] += a * items[row, d + 2 + j]
         a *= decay
-    share = share_of(factors.user_traits, x)
-    for row in factors.user_traits[x]:
-        if row >= 0:
-            for j in range(d):
-                T[j] += share * factors.traits[row, j]
+    if factors.user_traits.shape[1]:
+        share = share_of(factors.user_traits, x)
+        for row in factors.user_traits[x]:
+            if row >= 0:
+                for j in range(d):
+                    T[j] += share * factors.traits[row, j]
 
 
 @pjit
