@@ -130,6 +130,7 @@ class RoBiRankMF(river.reco.base.Ranker):
         self.fields, self.max_traits = fields, max_traits
         keep = 0.5 ** (1.0 / half_life) if half_life else 1.0
         self._how = Step(negatives, LOSSES[loss], float(rate), keep, float(ridge), float(average), DECAY)
+        self._steps = np.array(self._how, np.float64)
         each = EACH if fields else 0
         self._tables = FactorTables(d, recent, each, max_users, max_items, max_traits, seed)
         self._clicks = 0
@@ -150,8 +151,8 @@ class RoBiRankMF(river.reco.base.Ranker):
             tables.make_room(row < 0, column < 0)
             row, column = tables.user(user), tables.item(item)
         learn_single(
-            tables.arrays[:4], row, column, weight, self._clicks, self._generator, tables.standing,
-            self._how[:], tables.dirty_users, tables.dirty_items,
+            *tables.arrays[:4], row, column, weight, self._clicks, self._generator, tables.standing,
+            self._steps, tables.dirty_users, tables.dirty_items,
         )  # fmt: skip
         self._clicks += 1
 
