@@ -170,6 +170,7 @@ def learn_lists(
     for q in range(len(lists) - 1):
         first, end = lists[q], lists[q + 1]
         begin, stop = indptr[first], indptr[end]
+        sound = bounded(values[begin:stop], STEEPEST)  # first: in order, so that memory is fetched ahead
         dense = same_columns(indptr, indices, first, end)
         n = indptr[first + 1] - begin if dense else 0
         columns, table = indices[begin : begin + n], values[begin:stop]
@@ -181,7 +182,7 @@ def learn_lists(
             score(indptr[first : end + 1], indices, values, weights, inverse, step, horizon, out[first:end])
         if loss.number == SONG:
             begin_anew(loss.chains, loss.visit, q, first, end)
-        if not bounded(table, STEEPEST):
+        if not sound:
             refused += 1
             continue
         a, b = pairs[q], pairs[q + 1]
