@@ -21,7 +21,8 @@ class Factors(NamedTuple):
     where recent clicks count, W (d), its G. G are sums of squared gradients, from 1. Marks: the number of the
     last click that touched the row, -1 for a row not in use; its clicks; and of a user the rows of the items
     clicked last, the newest first, -1 for none. Traits of users and items: rows of `traits`, -1 for none.
-    traits: A (d), bias, their G, and room to sum a slope in, 0 between clicks.
+    traits: A (d), bias, their G, and room to sum a slope in, 0 between clicks. The shelf holds the traits of
+    items that nobody has clicked yet, and the number of the click that came next when they were described.
     """
 
     users: Floats
@@ -32,6 +33,8 @@ class Factors(NamedTuple):
     item_traits: Ints
     traits: Floats
     trait_marks: Ints
+    shelf_traits: Ints
+    shelf_marks: Ints
 
 
 @pjit
@@ -110,29 +113,35 @@ def scores_at(T: Floats, items: Floats, rows: Ints, f: Floats) -> None:
 
 
 @pjit
-def lift(factors: Factors, T: Floats, row: int) -> float:
-    """What its traits add to the score of an item's row."""
+def lift(traits: Floats, of: Ints, row: int, T: Floats) -> float:
+    """What its traits add to the score of an item; `of` names them by row."""
     total = 0.0
-    for trait in factors.item_traits[row]:
+    for trait in of[row]:
         if trait >= 0:
-            total += score(T, factors.traits, trait)
-    return total * share_of(factors.item_traits, row) if total != 0.0 else 0.0
+            total += score(T, traits, trait)
+    return total * share_of(of, row) if total != 0.0 else 0.0
 
 
 @pjit
-def scores_of(factors: Factors, T: Floats, n_rows: int, typical: Floats) -> Floats:
-    """Of each row of items by T; minus infinity of one that was neither clicked nor described.
-
-    What nobody has clicked yet counts as `typical`, and by its traits.
-    """
+def scores_of(factors: Factors, T: Floats, n_rows: int) -> Floats:
+    """Of each row of items by T; minus infinity of one that is not in use."""
     found = np.empty(n_rows)
     scores_at(T, factors.items, np.arange(n_rows), found)
-    of_typical, K = score(T, typical.reshape(1, -1), 0), factors.item_traits.shape[1]
     for row in range(n_rows):
         if factors.item_marks[row, LAST] < 0:
-            found[row] = of_typical if K and factors.item_traits[row].max() >= 0 else -np.inf
-        if K:
-            found[row] += lift(factors, T, row)
+            found[row] = -np.inf
+        elif factors.item_traits.shape[1]:
+            found[row] += lift(factors.traits, factors.item_traits, row, T)
+    return found
+
+
+@pjit
+def shelf_scores(factors: Factors, T: Floats, n_rows: int, typical: float) -> Floats:
+    """Of each row of the shelf in use by T, of an item that would score `typical` without traits."""
+    found = np.empty(n_rows)
+    for row in range(n_rows):
+        gone = factors.shelf_marks[row, 0] < 0
+        found[row] = -np.inf if gone else typical + lift(factors.traits, factors.shelf_traits, row, T)
     return found
 
 
@@ -144,11 +153,11 @@ def rank_of(factors: Factors, T: Floats, y: int, seen: Ints, n_rows: int) -> int
     for row in seen:
         out[row] = 1
     out[y] = 1
-    f_y = score(T, factors.items, y) + lift(factors, T, y)
+    f_y = score(T, factors.items, y) + lift(factors.traits, factors.item_traits, y, T)
     above, ties = 0, 0
     for row in range(n_rows):
         if not out[row] and marks[row, LAST] >= 0:
-            f = score(T, factors.items, row) + lift(factors, T, row)
+            f = score(T, factors.items, row) + lift(factors.traits, factors.item_traits, row, T)
             above += f > f_y
             ties += f == f_y
     return above + ties // 2
@@ -160,7 +169,7 @@ def sampled_rank(factors: Factors, T: Floats, x: int, y: int, number: int, n_row
     marks, recent = factors.item_marks, factors.user_marks[x, RECENT:]
     generator = np.empty(1, np.uint64)
     generator[0] = mixed(np.uint64(number))
-    f_y = score(T, factors.items, y) + lift(factors, T, y)
+    f_y = score(T, factors.items, y) + lift(factors.traits, factors.item_traits, y, T)
     above, ties = 0, 0
     for k in range(min(n_rows, among)):
         row = k if n_rows <= among else below(generator, n_rows)
@@ -168,7 +177,7 @@ def sampled_rank(factors: Factors, T: Floats, x: int, y: int, number: int, n_row
         for just in recent:
             out = out or just == row
         if not out:
-            f = score(T, factors.items, row) + lift(factors, T, row)
+            f = score(T, factors.items, row) + lift(factors.traits, factors.item_traits, row, T)
             above += f > f_y
             ties += f == f_y
     return above + ties // 2

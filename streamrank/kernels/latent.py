@@ -152,7 +152,7 @@ def learn_clicks(
     With `streams` the click becomes its user's newest, and W is learnt; else both stay. With `among` > 0
     each item that is not new is ranked by `sampled_rank` before it is learnt.
     """
-    users, items, user_marks, marks, user_traits, item_traits, _, _ = factors
+    users, items, user_marks, marks, user_traits, item_traits, traits, trait_marks, _, _ = factors
     B, loss, rate, keep, ridge, beta, decay = how
     d, L, K = users.shape[1] - 2, user_marks.shape[1] - RECENT, item_traits.shape[1]
     z, f, e = np.empty(B, np.int64), np.empty(B), np.empty(B)
@@ -189,9 +189,9 @@ def learn_clicks(
             f_y = score(T, items, y)
             scores_at(T, items, z, f)
             if K:
-                f_y += lift(factors, T, y)
+                f_y += lift(traits, item_traits, y, T)
                 for k in range(B):
-                    f[k] += lift(factors, T, z[k])
+                    f[k] += lift(traits, item_traits, z[k], T)
             users[x, d + 1] = slopes(f_y, f, n, weights[t], loss, beta, users[x, d + 1], e)
             total, squared = 0.0, 1.0
             for j in range(d):
@@ -246,8 +246,8 @@ def learn_clicks(
             if K:
                 learn_user_traits(factors, x, step, squared, how, dirty_traits)
         if streams and K:
-            mark_traits(user_traits[x], factors.trait_marks, numbers[t], dirty_traits)
-            mark_traits(item_traits[y], factors.trait_marks, numbers[t], dirty_traits)
+            mark_traits(user_traits[x], trait_marks, numbers[t], dirty_traits)
+            mark_traits(item_traits[y], trait_marks, numbers[t], dirty_traits)
         if streams and L and user_marks[x, RECENT] != y:  # a purchase after a click is no second item
             for k in range(RECENT + L - 1, RECENT, -1):
                 user_marks[x, k] = user_marks[x, k - 1]
@@ -278,7 +278,16 @@ def learn_single(
     """
     none, bare = np.empty((len(users), 0), np.int64), np.empty((0, 0))
     factors = Factors(
-        users, items, user_marks, item_marks, none, np.empty((len(items), 0), np.int64), bare, none
+        users,
+        items,
+        user_marks,
+        item_marks,
+        none,
+        np.empty((len(items), 0), np.int64),
+        bare,
+        none,
+        none,
+        none,
     )
     step = Step(np.int64(how[0]), np.int64(how[1]), how[2], how[3], how[4], how[5], how[6])  # type: ignore[arg-type]
     click, weights = np.array([x, y, number]), np.array([weight])

@@ -17,27 +17,32 @@ OF = {
     "users": ("users", "user_marks", "user_traits"),
     "items": ("items", "item_marks", "item_traits"),
     "traits": ("traits", "trait_marks"),
+    "shelf": ("shelf_traits", "shelf_marks"),
 }
+IDS = {"users": "user_ids", "items": "item_ids", "traits": "trait_ids", "shelf": "shelf_ids"}
 
 
 class FactorTables:
     """`arrays` hold a row for each id of `users`, `items`, `traits`, and room to grow: rows by powers of two.
 
     How large they are follows from the rows taken alone, so it is the same however clicks were batched. Users
-    and items have up to `per_row` traits each; if that is 0, there are none at all.
+    and items have up to `per_row` traits each; if that is 0, there are none at all. An item that is described
+    and not clicked yet stands on the shelf, which holds as many as `items`: only what was clicked is drawn.
     """
 
     def __init__(
         self, d: int, recent: int, per_row: int, max_users: int, max_items: int, max_traits: int, seed: int
     ) -> None:
         self._d, self._recent, self.per_row, self._seed = d, recent, per_row, seed
-        self.users, self.items, self.traits = Rows(max_users), Rows(max_items), Rows(max_traits)
+        self.users, self.items = Rows(max_users), Rows(max_items)
+        self.traits, self.shelf = Rows(max_traits), Rows(max_items)
         self._ones = np.array([d, d + 1, 2 * d + 2][: 3 if recent else 2])  # G of U; of V, and of W
-        self.arrays = self._empty(16, 16, 16 if per_row else 0)
+        self.arrays = self._empty(16, 16, *(16, 16) if per_row else (0, 0))
         self.standing: Ints = np.zeros(2, np.int64)  # items in use, rows of items
         self.dirty_users: Bytes = np.ones(1, np.uint8)
         self.dirty_items: Bytes = np.ones(1, np.uint8)
         self.dirty_traits: Bytes = np.ones(1, np.uint8)
+        self.dirty_shelf: Bytes = np.ones(1, np.uint8)
 
     # -- rows ----------------------------------------------------------------------------------------------
 
@@ -54,20 +59,45 @@ class FactorTables:
     def user_rows(self, keys: Sequence[Hashable]) -> Ints:
         """As `user`, of each; there must be room for the new ones."""
         rows, new = self.users.rows(keys)
-        if new:
-            self._grow(len(self.users.ids), 0, 0)
-            a, begun = self.arrays, self.users.rows(new)[0]
-            begin_rows(a.users, a.user_marks, begun, self._words(new), self._d, self._ones[:1], NOISE)
+        self._begin_users(new)
         return rows
 
     def item_rows(self, keys: Sequence[Hashable]) -> Ints:
         """As `item`, of each; there must be room for the new ones."""
         rows, new = self.items.rows(keys)
+        self._begin_items(new)
+        return rows
+
+    def rows_of(self, users: Sequence[Hashable], items: Sequence[Hashable]) -> tuple[Ints, Ints]:
+        """As `user_rows` and `item_rows`; with an id among them that is none, nothing is changed."""
+        n_ids = len(self.users.ids)
+        rows, new_users = self.users.rows(users)
+        try:
+            columns, new_items = self.items.rows(items)
+        except (TypeError, ValueError):
+            self.users.give_back(new_users, n_ids)
+            raise
+        self._begin_users(new_users)
+        self._begin_items(new_items)
+        return rows, columns
+
+    def _begin_users(self, new: Sequence[Hashable]) -> None:
         if new:
-            self._grow(0, len(self.items.ids), 0)
+            self._grow(users=len(self.users.ids))
+            a, begun = self.arrays, self.users.rows(new)[0]
+            begin_rows(a.users, a.user_marks, begun, self._words(new), self._d, self._ones[:1], NOISE)
+
+    def _begin_items(self, new: Sequence[Hashable]) -> None:
+        if new:
+            self._grow(items=len(self.items.ids))
             a, begun = self.arrays, self.items.rows(new)[0]
             begin_rows(a.items, a.item_marks, begun, self._words(new), self._d, self._ones[1:], NOISE)
-        return rows
+            for key, row in zip(new, begun.tolist(), strict=True) if len(self.shelf) else ():
+                if (place := self.shelf.find(key)) >= 0:
+                    a.item_traits[row] = a.shelf_traits[place]
+                    a.shelf_traits[place] = a.shelf_marks[place] = -1
+                    self.shelf.release(key)
+                    self.dirty_shelf[place >> BLOCK_BITS] = 1
 
     def _words(self, keys: Sequence[Hashable]) -> Words:
         # by the id: every shard starts an item alike, whenever it comes
@@ -75,22 +105,36 @@ class FactorTables:
 
     def traits_of(self, table: str, key: Hashable) -> list[Any]:
         """The names of the traits of a user or item."""
-        row = getattr(self, table).find(key)
-        of = getattr(self.arrays, OF[table][2])
+        row, of = getattr(self, table).find(key), getattr(self.arrays, OF[table][2])
+        if row < 0 and table == "items":
+            row, of = self.shelf.find(key), self.arrays.shelf_traits
         return [self.traits.ids[trait] for trait in of[row].tolist() if trait >= 0] if row >= 0 else []
 
     def describe(self, table: str, key: Hashable, names: Sequence[str], number: int) -> None:
-        """Let a user or item have these traits, at most `per_row`; who is new takes a row."""
-        rows = getattr(self, table)
-        if rows.lacks_room_for(key):
-            self.make_room(table == "users", table == "items")
-        row = self.user(key) if table == "users" else self.item(key)
-        self.standing[1] = len(self.items.ids)
+        """Let a user or item have these traits, at most `per_row`; who is new takes a row, or its place."""
+        self.users.refuse(key)
         traits = self._trait_rows(names[: self.per_row], number)
-        of = getattr(self.arrays, OF[table][2])
+        if table == "users":
+            if self.users.lacks_room_for(key):
+                self.make_room(True, False)
+            row = self.user(key)
+        elif (row := self.items.find(key)) < 0:
+            table, row = "shelf", self._place(key, number)
+        of = getattr(self.arrays, "shelf_traits" if table == "shelf" else OF[table][2])
         of[row] = -1
         of[row, : len(traits)] = traits
         getattr(self, f"dirty_{table}")[row >> BLOCK_BITS] = 1
+
+    def _place(self, key: Hashable, number: int) -> int:
+        """Where an item stands on the shelf; of a full one the sixteenth described longest ago goes."""
+        if self.shelf.lacks_room_for(key):
+            gone = self.shelf.evict(self.arrays.shelf_marks[:, 0])
+            self.arrays.shelf_traits[gone] = self.arrays.shelf_marks[gone] = -1
+            self.dirty_shelf[gone >> BLOCK_BITS] = 1
+        place = int(self.shelf.rows([key])[0][0])
+        self._grow(shelf=len(self.shelf.ids))
+        self.arrays.shelf_marks[place] = number
+        return place
 
     def _trait_rows(self, names: Sequence[str], number: int) -> Ints:
         """The rows of traits; new ones start at zero, and as fresh as if clicked by click `number`."""
@@ -100,13 +144,14 @@ class FactorTables:
             for of, dirty in (
                 (self.arrays.user_traits, self.dirty_users),
                 (self.arrays.item_traits, self.dirty_items),
+                (self.arrays.shelf_traits, self.dirty_shelf),
             ):
                 left = np.isin(of, gone)
                 of[left] = -1
                 dirty[np.flatnonzero(left.any(axis=1)) >> BLOCK_BITS] = 1
         rows, new = self.traits.rows(names)
         if new:
-            self._grow(0, 0, len(self.traits.ids))
+            self._grow(traits=len(self.traits.ids))
             a, begun = self.arrays, self.traits.rows(new)[0]
             a.traits[begun] = 0.0
             a.traits[begun, self._d + 1] = 1.0
@@ -124,7 +169,7 @@ class FactorTables:
             self.dirty_users[gone >> BLOCK_BITS] = 1
         if items and self.items.is_full:
             gone = self.items.evict(a.item_marks[:, LAST])
-            self.standing[0] -= (a.item_marks[gone, LAST] >= 0).sum()
+            self.standing[0] -= len(gone)
             a.item_marks[gone, LAST] = -1
             a.item_traits[gone] = -1
             self.dirty_items[gone >> BLOCK_BITS] = 1
@@ -133,7 +178,7 @@ class FactorTables:
             a.user_marks[:, RECENT:][left] = -1
             self.dirty_users[np.flatnonzero(left.any(axis=1)) >> BLOCK_BITS] = 1
 
-    def _empty(self, n_users: int, n_items: int, n_traits: int) -> Factors:
+    def _empty(self, n_users: int, n_items: int, n_traits: int, n_shelf: int) -> Factors:
         d = self._d
         return Factors(
             users=np.zeros((n_users, d + 2)),
@@ -144,71 +189,69 @@ class FactorTables:
             item_traits=np.full((n_items, self.per_row), -1, np.int64),
             traits=np.zeros((n_traits, d + 3)),
             trait_marks=np.full((n_traits, RECENT), -1, np.int64),
+            shelf_traits=np.full((n_shelf, self.per_row), -1, np.int64),
+            shelf_marks=np.full((n_shelf, 1), -1, np.int64),
         )
 
-    def _grow(self, *sizes: int) -> None:
-        """Room for so many users, items and traits."""
-        lacks = [n > len(getattr(self.arrays, name)) for name, n in zip(OF, sizes, strict=True)]
-        if any(lacks):
-            rooms = (_room(n) if lack else 0 for n, lack in zip(sizes, lacks, strict=True))
-            grown = self._empty(*rooms)
-            for table in (table for table, lack in zip(OF, lacks, strict=True) if lack):
+    def _grow(self, **sizes: int) -> None:
+        """Room for so many rows of the tables named."""
+        for table, n in sizes.items():
+            if n > len(getattr(self.arrays, OF[table][0])):
+                grown = self._empty(*(_room(n) if name == table else 0 for name in OF))
                 for name in OF[table]:
                     old = getattr(self.arrays, name)
                     getattr(grown, name)[: len(old)] = old
                     self.arrays = self.arrays._replace(**{name: getattr(grown, name)})
-                setattr(self, f"dirty_{table}", _all_blocks(getattr(self.arrays, table)))
+                setattr(self, f"dirty_{table}", _all_blocks(getattr(self.arrays, OF[table][0])))
 
     # -- state ---------------------------------------------------------------------------------------------
 
     def to_state(self) -> dict[str, Any]:
         """Arrays by name (the tables' own memory), and ids by row."""
-        ids = {**self.users.to_state("user_ids"), **self.items.to_state("item_ids")}
-        arrays = self.arrays._asdict()
-        if not self.per_row:
-            return {name: arrays[name] for name in self._names()} | ids
-        return {**arrays, **ids, **self.traits.to_state("trait_ids")}
+        state = {name: getattr(self.arrays, name) for table in self._stored() for name in self._names(table)}
+        for table in self._stored():
+            state |= getattr(self, table).to_state(IDS[table])
+        return state
 
-    def _names(self) -> list[str]:
-        """Of the arrays that are stored."""
-        return [name for names in OF.values() for name in names if self.per_row or "trait" not in name]
+    def _stored(self) -> tuple[str, ...]:
+        return tuple(OF) if self.per_row else ("users", "items")
+
+    def _names(self, table: str) -> tuple[str, ...]:
+        """Of the arrays of a table that are stored."""
+        return OF[table] if self.per_row else OF[table][:2]
 
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave; traits that it does not have are none."""
-        n_users, n_items = len(state["users"]), len(state["items"])
-        empty = self._empty(n_users, n_items, 16 if self.per_row else 0)
-        self.arrays = empty._replace(
-            **{name: np.array(state[name]) for name in self._names() if name in state}
-        )
-        self.users.from_state("user_ids", state)
-        self.items.from_state("item_ids", state)
-        self.traits.from_state("trait_ids", state)
+        sizes = (len(state["users"]), len(state["items"]), *((16, 16) if self.per_row else (0, 0)))
+        names = [name for table in self._stored() for name in self._names(table) if name in state]
+        self.arrays = self._empty(*sizes)._replace(**{name: np.array(state[name]) for name in names})
+        for table in self._stored():
+            getattr(self, table).from_state(IDS[table], state)
         self.in_use()
         self.mark_all()
-        self.dirty_users[:] = self.dirty_items[:] = self.dirty_traits[:] = 0
+        for table in OF:
+            getattr(self, f"dirty_{table}")[:] = 0
 
     def dirty(self) -> dict[str, list[int] | None]:
         """The blocks of rows that changed since the last call, and the ids."""
-        changed: dict[str, list[int] | None] = {
-            **self.users.dirty("user_ids"),
-            **self.items.dirty("item_ids"),
-            **self.traits.dirty("trait_ids"),
-        }
-        for marks, table in zip((self.dirty_users, self.dirty_items, self.dirty_traits), OF, strict=True):
+        changed: dict[str, list[int] | None] = {}
+        for table in self._stored():
+            changed |= getattr(self, table).dirty(IDS[table])
+            marks = getattr(self, f"dirty_{table}")
             blocks = np.flatnonzero(marks).tolist()
             marks[:] = 0
             if blocks:
-                changed |= {name: blocks for name in self._names() if name in OF[table]}
+                changed |= dict.fromkeys(self._names(table), blocks)
         return changed
 
     def in_use(self) -> None:
         """Count what stands in the table of items."""
-        self.standing[:] = (self.arrays.item_marks[:, LAST] >= 0).sum(), len(self.items.ids)
+        self.standing[:] = len(self.items), len(self.items.ids)
 
     def mark_all(self) -> None:
         """Everything changed."""
-        self.dirty_users, self.dirty_items = _all_blocks(self.arrays.users), _all_blocks(self.arrays.items)
-        self.dirty_traits = _all_blocks(self.arrays.traits)
+        for table in OF:
+            setattr(self, f"dirty_{table}", _all_blocks(getattr(self.arrays, OF[table][0])))
 
     def merge(self, other: Self) -> None:
         """Users are one shard's or the other's (of both: where they clicked more), items averaged by clicks.
@@ -263,6 +306,9 @@ class FactorTables:
             here, theirs = getattr(mine, name), of_theirs[getattr(there, name)[rows]]
             bare = (here[at] < 0).all(axis=1)
             here[at[bare]] = theirs[bare]
+        for key in other.shelf.ids:
+            if key is not None and not self.traits_of("items", key):
+                self.describe("items", key, other.traits_of("items", key), 0)
 
 
 def _matched(other: Rows, mine: Rows, take: Callable[[Hashable], int]) -> tuple[Ints, Ints]:

@@ -10,7 +10,7 @@ import river.reco.base
 
 from ..errors import ConfigError
 from ..features.batch import Floats, Ints
-from ..kernels.factors import LAST, Factors, lift, rank_of, scores_of, taste_of
+from ..kernels.factors import LAST, Factors, rank_of, scores_of, shelf_scores, taste_of
 from ..kernels.latent import BPR, ROBIRANK, Stratum, learn_clicks, learn_single
 from ..kernels.traits import Step
 from .checking import positive, whole
@@ -148,6 +148,8 @@ class RoBiRankMF(river.reco.base.Ranker):
             return
         row, column = tables.users.find(user), tables.items.find(item)
         if row < 0 or column < 0:
+            tables.users.refuse(user)
+            tables.items.refuse(item)
             tables.make_room(row < 0, column < 0)
             row, column = tables.user(user), tables.item(item)
         learn_single(
@@ -170,28 +172,44 @@ class RoBiRankMF(river.reco.base.Ranker):
     def recommend(self, user: Hashable, k: int = 10, exclude: Iterable[Hashable] = ()) -> list[Hashable]:
         """The k best of all items clicked or described, best first, without those of `exclude`."""
         whole("k", k, 0)
-        table = self._tables.items
-        n = len(table.ids)
+        items, shelf, arrays = self._tables.items, self._tables.shelf, self._tables.arrays
         # not a product of matrices: its threads wait for each other, which on busy cores took thrice as long
-        scores = scores_of(self._tables.arrays, self._taste(user), n, self._typical())
-        scores[[row for row in map(table.find, exclude) if row >= 0]] = -np.inf
-        best = np.argpartition(-scores, k)[:k] if k < n else np.arange(n)
+        taste, n = self._taste(user), len(items.ids)
+        scores = scores_of(arrays, taste, n)
+        if len(shelf):
+            alone = float(self._typical() @ np.append(taste, 1.0))
+            scores = np.append(scores, shelf_scores(arrays, taste, len(shelf.ids), alone))
+        for key in exclude:
+            if (row := items.find(key)) >= 0:
+                scores[row] = -np.inf
+            elif (row := shelf.find(key)) >= 0:
+                scores[n + row] = -np.inf
+        best = np.argpartition(-scores, k)[:k] if k < len(scores) else np.arange(len(scores))
         best = best[np.lexsort((best, -scores[best]))]
-        return [table.ids[row] for row in best.tolist() if scores[row] > -np.inf]
+        found = (row for row in best.tolist() if scores[row] > -np.inf)
+        return [items.ids[row] if row < n else shelf.ids[row - n] for row in found]
 
     def scores(self, user: Hashable, items: Sequence[Hashable]) -> Floats:
         """The score of each item for a user; changes nothing."""
-        table, arrays = self._tables.items, self._tables.arrays
-        rows = np.array([table.find(item) for item in items], np.int64)
-        taste, found = self._taste(user), arrays.items[rows, : self.d + 1]
-        new = (rows < 0) | (arrays.item_marks[rows, LAST] < 0)
-        if new.any():
-            found[new] = self._typical()
+        V = self._factors_of(items)
         # summed along the rows: a matrix product rounds by the number of rows
-        scores: Floats = (found[:, : self.d] * taste).sum(axis=1) + found[:, self.d]
-        if self.fields:
-            scores += [lift(arrays, taste, row) if row >= 0 else 0.0 for row in rows.tolist()]
+        scores: Floats = (V[:, : self.d] * self._taste(user)).sum(axis=1) + V[:, self.d]
         return scores
+
+    def _factors_of(self, items: Sequence[Hashable]) -> Floats:
+        """V and b of each item, with what its traits add to them; what nobody has clicked is typical."""
+        tables, arrays = self._tables, self._tables.arrays
+        rows = np.array([tables.items.find(item) for item in items], np.int64)
+        V: Floats = arrays.items[rows, : self.d + 1]
+        if (rows < 0).any():
+            V[rows < 0] = self._typical()
+        if self.fields:
+            places = np.array([tables.shelf.find(item) for item in items], np.int64)
+            of = np.where(rows[:, None] >= 0, arrays.item_traits[rows], arrays.shelf_traits[places])
+            of[(rows < 0) & (places < 0)] = -1
+            share = 1.0 / np.sqrt(np.maximum((of >= 0).sum(axis=1), 1))[:, None]
+            V += share * np.where(of[:, :, None] >= 0, arrays.traits[of, : self.d + 1], 0.0).sum(axis=1)
+        return V
 
     def _typical(self) -> Floats:
         """Factors and bias of what nobody has clicked yet: the mean of what is clicked, or of 1000 of it."""
@@ -200,12 +218,9 @@ class RoBiRankMF(river.reco.base.Ranker):
         used = arrays.items[rows[:: 1 + len(rows) // 1000], : self.d + 1]
         return used.mean(axis=0) if len(used) else np.zeros(self.d + 1)
 
-    def factors_of(self, users: Iterable[Hashable], items: Iterable[Hashable]) -> tuple[Floats, Floats]:
-        """(T, 1) and (V, b), a row each: scores are their products. Zero for an item that is not known."""
-        rows = np.array([self._tables.items.find(item) for item in items], np.int64)
-        V = self._tables.arrays.items[rows, : self.d + 1]
-        V[rows < 0] = 0.0
-        return np.array([[*self._taste(user), 1.0] for user in users]), V
+    def factors_of(self, users: Iterable[Hashable], items: Sequence[Hashable]) -> tuple[Floats, Floats]:
+        """(T, 1) and (V, b), a row each: scores are their products."""
+        return np.array([[*self._taste(user), 1.0] for user in users]), self._factors_of(items)
 
     def _taste(self, user: Hashable) -> Floats:
         taste: Floats = np.zeros(self.d)
@@ -253,7 +268,7 @@ class RoBiRankMF(river.reco.base.Ranker):
     def describe_as(self, other: Self) -> None:
         """Let users and items have the traits that they have there."""
         mine, theirs = self._tables, other._tables
-        for table, keys in (("users", theirs.users.ids), ("items", theirs.items.ids)):
+        for table, keys in (("users", theirs.users.ids), ("items", theirs.items.ids + theirs.shelf.ids)):
             for key in keys:
                 if key is not None and (names := theirs.traits_of(table, key)) != mine.traits_of(table, key):
                     mine.describe(table, key, names, self._clicks)
@@ -280,11 +295,13 @@ class RoBiRankMF(river.reco.base.Ranker):
         if not (tables.users.has_room_for(who) and tables.items.has_room_for(what)):
             for t, (user, item) in enumerate(zip(who, what, strict=True)):
                 full = tables.users.lacks_room_for(user), tables.items.lacks_room_for(item)
+                tables.users.refuse(user)
+                tables.items.refuse(item)
                 if any(full):  # what came before is learnt before rows it points at are given away
                     self._run(who[start:t], what[start:t], held[start:t], weights, among, ranked)
                     tables.make_room(*full)
                     start = t
-                tables.user(user), tables.item(item)
+                tables.rows_of([user], [item])
         self._run(who[start:], what[start:], held[start:], weights, among, ranked)
         return ranked
 
@@ -297,8 +314,7 @@ class RoBiRankMF(river.reco.base.Ranker):
         among: int,
         ranked: Ints,
     ) -> None:
-        rows = self._tables.user_rows(users)
-        columns = self._tables.item_rows(items)
+        rows, columns = self._tables.rows_of(users, items)
         numbers = self._clicks + np.arange(len(places))
         self._clicks += len(places)
         ranks = np.full(len(places) if among else 0, -1, np.int64)
@@ -347,7 +363,7 @@ class RoBiRankMF(river.reco.base.Ranker):
         """The rank of an item for a user, from 0, among all in use but some; -1 for one that is not."""
         tables = self._tables
         column = tables.items.find(item)
-        if column < 0 or tables.arrays.item_marks[column, LAST] < 0:
+        if column < 0:
             return -1
         rows = np.array([tables.items.find(key) for key in without], np.int64)
         place = rank_of(tables.arrays, self._taste(user), column, rows[rows >= 0], int(tables.standing[1]))

@@ -1,5 +1,6 @@
 """Ids to rows of a table of bounded size."""
 
+from bisect import insort
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -69,14 +70,43 @@ class Rows:
         >>> Rows(limit=4).rows(["a", "b", "a"])
         (array([0, 1, 0]), ['a', 'b'])
         """
-        known = len(self._row)
-        rows = np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
-        return rows, list(islice(reversed(self._row), len(self._row) - known))[::-1]
+        known, n_ids = len(self._row), len(self.ids)
+        try:
+            rows = np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
+        except (TypeError, ValueError):  # an id that is none: as if they had never come
+            self.give_back(self._newest(known), n_ids)
+            raise
+        return rows, self._newest(known)
 
-    def take(self, key: Hashable) -> int:
-        """Give a new id its row; one that would not be the same once it was stored is refused."""
+    def _newest(self, known: int) -> list[Hashable]:
+        """The ids that took a row since there were `known`, in order."""
+        return list(islice(reversed(self._row), len(self._row) - known))[::-1]
+
+    def give_back(self, new: Sequence[Hashable], n_ids: int) -> None:
+        """Undo what these took last, when there had been `n_ids` rows in all."""
+        for key in reversed(new):
+            row = self._row.pop(key)
+            if row >= n_ids:
+                self.ids.pop()
+            else:
+                self.ids[row] = None
+                self._free.append(row)
+
+    def release(self, key: Hashable) -> None:
+        """Free the row of an id."""
+        row = self._row.pop(key)
+        self.ids[row] = None
+        self._dirty.add(row // BLOCK)
+        insort(self._free, row, key=lambda free: -free)
+
+    def refuse(self, key: Hashable) -> None:
+        """ValueError for an id that would not be the same once it was stored."""
         if not isinstance(key, KINDS) or key != key or (isinstance(key, int) and not -(2**63) <= key < 2**63):
             raise ValueError(f"{key!r:.80} is no id: give text, bytes, a whole number of 64 bits or a float")
+
+    def take(self, key: Hashable) -> int:
+        """Give a new id its row."""
+        self.refuse(key)
         if self._free:
             row = self._free.pop()
             self.ids[row] = key

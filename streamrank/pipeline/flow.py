@@ -218,10 +218,10 @@ class Flow:
         return True
 
     def _describe(self, table: str, key: str, told: list[Field]) -> None:
-        """Let the recommenders know, after the clicks that came before it."""
+        """Let the recommenders know, after the clicks that came before it: these may evict what it is of."""
         fields = {field.name: field.value for field in told}
         for recommender in self.recommenders:
-            if recommender.learner.is_news(table, key, fields):
+            if not fields.keys().isdisjoint(recommender.learner.fields or []):
                 self._learn_clicks()
                 recommender.learner.describe(table, key, fields)
 

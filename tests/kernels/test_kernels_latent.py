@@ -122,7 +122,9 @@ def some_factors(rng):
     user_marks = np.zeros((5, 5), int)
     user_marks[:, RECENT:] = -1
     none = np.empty((9, 0), int)
-    return Factors(users, items, user_marks, np.zeros((9, 2), int), none[:5], none, np.empty((0, 6)), none)
+    return Factors(
+        users, items, user_marks, np.zeros((9, 2), int), none[:5], none, np.empty((0, 6)), *[none] * 3
+    )
 
 
 def learn(factors, users, items, how, *, streams=True):

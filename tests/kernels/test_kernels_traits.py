@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from streamrank.kernels.factors import RECENT, Factors, scores_of
+from streamrank.kernels.factors import RECENT, Factors, scores_of, shelf_scores
 from streamrank.kernels.latent import BPR, ROBIRANK, Stratum, draw_items, learn_clicks
 from streamrank.kernels.traits import Step
 
@@ -20,7 +20,9 @@ def some_factors(rng):
     of_users = np.full((4, 3), -1)
     of_users[:, 1] = N_TRAITS - 1
     marks = np.zeros((4, RECENT), int), np.zeros((N_ITEMS, RECENT), int)
-    return Factors(users, items, *marks, of_users, of_items, traits, np.zeros((N_TRAITS, RECENT), int))
+    shelf = np.array([[1, -1, 3], [-1, -1, -1]]), np.array([[0], [-1]])
+    seen = np.zeros((N_TRAITS, RECENT), int)
+    return Factors(users, items, *marks, of_users, of_items, traits, seen, *shelf)
 
 
 def copied(factors):
@@ -95,18 +97,21 @@ def test_traits_of_the_click_are_marked_in_a_stream_alone():
     assert factors.trait_marks.tolist() == expected
 
 
-def test_what_was_never_clicked_is_scored_as_typical_with_its_traits_if_it_has_any():
+def test_scores_of_all_rows_hold_their_traits_and_of_rows_out_of_use_are_minus_infinity():
     factors = some_factors(np.random.default_rng(2))
     factors.item_marks[[2, 4], 0] = -1
-    factors.item_traits[2] = [1, -1, 3]
-    factors.item_traits[4] = -1
-    taste, typical = np.array([0.5, -1.0, 2.0]), np.array([0.1, 0.2, 0.3, 0.4])
-    found = scores_of(factors, taste, N_ITEMS, typical)
+    taste = np.array([0.5, -1.0, 2.0])
+    found = scores_of(factors, taste, N_ITEMS)
+    assert (found[[2, 4]] == -np.inf).all()
+    factors.users[0, :D] = taste
+    factors.user_traits[0] = -1
+    for row in (0, 1, 3, 5, 6, 7, 8):
+        assert found[row] == pytest.approx(scored(factors, 0, row))
+
+
+def test_what_was_never_clicked_is_scored_by_its_traits():
+    factors, taste = some_factors(np.random.default_rng(3)), np.array([0.5, -1.0, 2.0])
+    found = shelf_scores(factors, taste, 2, 0.7)
     lifts = factors.traits[[1, 3], D] + factors.traits[[1, 3], :D] @ taste
-    assert found[2] == pytest.approx(typical[:3] @ taste + 0.4 + lifts.sum() / 2**0.5)
-    assert found[4] == -np.inf
-    bare = copied(factors)
-    bare.users[0, :D] = taste
-    bare.user_traits[0] = -1
-    for row in (0, 1, 3, 5):
-        assert found[row] == pytest.approx(scored(bare, 0, row))
+    assert found[0] == pytest.approx(0.7 + lifts.sum() / 2**0.5)
+    assert found[1] == -np.inf

@@ -476,3 +476,65 @@ def test_fields_that_no_longer_count_are_forgotten_when_more_is_told():
 def test_fields_that_make_no_sense_are_refused(bad):
     with pytest.raises(ConfigError):
         RoBiRankMF(**bad)
+
+
+@pytest.mark.parametrize("at", ["user", "item"])
+@pytest.mark.parametrize("params", [{}, {"max_users": 8, "max_items": 8}])
+def test_an_id_that_is_none_in_the_midst_of_a_batch_changes_nothing(at, params):
+    ranker, twin = (RoBiRankMF(d=4, negatives=4, **params) for _ in range(2))
+    for one in (ranker, twin):
+        one.learn_batch([f"u{k}" for k in range(6)], [f"i{k}" for k in range(6)])
+    users, items = [f"v{k}" for k in range(2)] + ["w"], [f"j{k}" for k in range(2)] + ["k"]
+    bad = ([*users, None], [*items, "x"]) if at == "user" else ([*users, "x"], [*items, None])
+    before = frozen(ranker.to_state())
+    if not params:
+        with pytest.raises(ValueError, match="no id"):
+            ranker.learn_batch(*bad)
+        assert frozen(ranker.to_state()) == before
+        commit_to(ranker, {})
+    with pytest.raises(ValueError, match="no id"):
+        ranker.learn_one(*[keys[-1] for keys in bad])
+    assert frozen(ranker.to_state()) == before
+    for one in (ranker, twin):
+        one.learn_batch(users, items)
+    assert frozen(ranker.to_state()) == frozen(twin.to_state())
+
+
+def test_a_catalogue_that_nobody_clicks_neither_slows_learning_nor_changes_it():
+    users, items = clicks()
+    bare, full = with_traits(), with_traits()
+    for k in range(20_000):
+        full.describe_item(f"other {k}", {"colour": k % 5})
+    for ranker in (bare, full):
+        ranker.learn_batch(users, items)
+    for name in ("users", "items", "user_marks", "item_marks", "generator"):
+        np.testing.assert_array_equal(bare.to_state()[name], full.to_state()[name])
+    assert full.recommend("u1", 3)
+
+
+def test_factors_hold_what_traits_add_and_the_shelf_is_served_like_the_rest():
+    ranker = described(with_traits())
+    ranker.describe_item("new", {"colour": 1, "shape": ["s3"]})
+    items = [*dict.fromkeys(clicks()[1]), "new", "unknown"]
+    T, V = ranker.factors_of(["u1", "nobody"], items)
+    for row, user in enumerate(["u1", "nobody"]):
+        np.testing.assert_allclose(T[row] @ V.T, ranker.scores(user, items), atol=1e-12)
+        assert ranker.recommend(user, 100, exclude=["i3"]) == [
+            item for item in ranker.rank(user, items) if item not in ("i3", "unknown")
+        ]
+    assert "new" not in ranker.recommend("u1", 100, exclude=["new"])
+
+
+def test_the_shelf_stays_bounded_and_is_left_at_the_first_click():
+    ranker, mirror = with_traits(max_items=32), {}
+    for k in range(300):
+        ranker.describe_item(f"i{k}", {"colour": k % 3})
+        if k % 4 == 0:
+            ranker.learn_one("u", f"i{k}")
+            assert ranker._tables.shelf.find(f"i{k}") < 0
+            assert ranker._tables.traits_of("items", f"i{k}") == [f"items\tcolour\t{k % 3}"]
+        if k % 23 == 0:
+            commit_to(ranker, mirror)
+    assert len(ranker._tables.shelf) <= 32
+    assert ranker._tables.shelf.find("i299") >= 0
+    assert len(ranker.recommend("u", 1000)) == len(ranker._tables.items) + len(ranker._tables.shelf)

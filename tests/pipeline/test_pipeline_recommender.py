@@ -167,6 +167,25 @@ def test_described_streams_stop_and_go_on_to_the_same_bits(every):
     assert state_of(found) == state_of(fed(events, WITH_FIELDS).recommenders[0].learner)
 
 
+@pytest.mark.parametrize("every", [1, 3, 100])
+def test_what_clicks_before_a_description_evict_is_gone_when_it_is_told(every):
+    params = {**PARAMS, "fields": ["genre"], "max_items": 8}
+    settings = msgspec.structs.replace(
+        SETTINGS, recommenders=[RecommenderSettings(name="latent", params=params)]
+    )
+    events = [metadata(0, "item", "x", genre="a"), interaction(1, "x", user="u")]
+    events += [interaction(2 + k, f"i{k}", user="u") for k in range(8)]
+    events.append(metadata(20, "item", "x", genre="a"))
+    flow = Flow(settings)
+    for offset, event in enumerate(events):
+        flow.step(Record(offset, json.dumps(event).encode()))
+        if offset % every == 0:
+            flow.learn()
+    learner = flow.recommenders[0].learner
+    assert learner._tables.items.find("x") < 0
+    assert learner._tables.traits_of("items", "x") == ["items\tgenre\ta"]
+
+
 def test_ratings_alone_are_learnt_by_a_replay(tmp_path, capsys):
     rng = np.random.default_rng(0)
     rows = [f"{u}\t{2 * rng.integers(0, 15) + u % 2}\t5\t{880_000_000 + k}"
