@@ -379,11 +379,11 @@ class RoBiRankMF(river.reco.base.Ranker):
         workers: int = 1,
         *,
         threads: bool = True,
-        y: Floats | None = None,
+        y: Sequence[float] | Floats | None = None,
     ) -> None:
         """Learn clicks at hand, shuffled anew each pass, in strata by `workers` threads (`strata.py`).
 
-        `y` are their weights, above 0.
+        `y` are their weights; as elsewhere, one that is not above 0, or beyond 1e100, teaches nothing.
 
         Each worker has a generator of its own and no two touch the same row, so threads and the serial run of
         the same schedule (``threads=False``) reach the same bits; traits, which all share, are learnt apart
@@ -391,8 +391,12 @@ class RoBiRankMF(river.reco.base.Ranker):
         last stays as it is, and so do the factors of that.
         """
         whole("passes", passes, 0), whole("workers", workers)
-        rows, columns = self._rows_of(users, items)
-        tables = self._tables
+        weights = np.ones(len(users)) if y is None else np.asarray(y, np.float64)
+        if len(weights) != len(users):
+            raise ValueError(f"{len(users)} users came with {len(weights)} weights: give as many of each")
+        held = np.flatnonzero((weights > 0.0) & (weights <= LARGEST))
+        rows, columns = (part[held] for part in self._rows_of(users, items))
+        weights, tables = weights[held], self._tables
         # all are in use from the start: which rows may be drawn must not depend on who is first
         last = tables.arrays.item_marks[:, LAST]
         last[np.unique(columns[last[columns] < 0])] = self._clicks
@@ -401,7 +405,6 @@ class RoBiRankMF(river.reco.base.Ranker):
         rng = np.random.default_rng([int(self._generator[0]), self._clicks])
         generators = [np.array([word], np.uint64) for word in rng.integers(0, 2**63, workers)]
         shift = shift_for(len(tables.items.ids), workers)
-        weights = np.ones(len(rows)) if y is None else y
         with ThreadPoolExecutor(workers if threads else 1) as pool:
             for _ in range(passes):
                 order = rng.permutation(len(rows))

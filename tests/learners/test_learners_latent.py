@@ -538,3 +538,14 @@ def test_the_shelf_stays_bounded_and_is_left_at_the_first_click():
     assert len(ranker._tables.shelf) <= 32
     assert ranker._tables.shelf.find("i299") >= 0
     assert len(ranker.recommend("u", 1000)) == len(ranker._tables.items) + len(ranker._tables.shelf)
+
+
+def test_fit_learns_by_weight_and_passes_over_clicks_that_have_none():
+    users, items = clicks()
+    y = np.where(np.arange(600) % 3 == 0, np.nan, np.where(np.arange(600) % 3 == 1, -1.0, 2.0))
+    whole, part = taught(), taught()
+    whole.fit(users, items, y=y.tolist())
+    part.fit(users[2::3], items[2::3], y=[2.0] * 200)
+    assert frozen(whole.to_state()) == frozen(part.to_state())
+    with pytest.raises(ValueError, match="weights"):
+        whole.fit(users, items, y=[1.0])
