@@ -1,154 +1,132 @@
 """Lists whose rows all hold the same columns, worked on as the tables they are: the same bits, sooner.
 
-What is kept of the columns is gathered once a list, and the inner loops run over whole rows or columns of
-values, several at a time where the processor can.
+A table is a stretch of values, n a row. Inner loops run over whole rows, several values at a time where the
+processor can, and over what is kept of just these columns (`columns.py`).
 """
 
 import numpy as np
 
+from .columns import BULK, INVERSE, PIVOT, SEEN, SQUARE, TOTAL, A, B, G
 from .jit import jit
-from .weights import BLOCK_BITS, LONG, Columns, Floats, Ints, Scratch, Weights, inverse_scale, usual_range
+from .lanes import dot
+from .weights import UINT, Columns, Floats, Ints, aged, inverse_scale, usual_range
 
 
 @jit
-def table_scores(values: Floats, w: Floats, out: Floats) -> None:
-    """The sum of w_k x_k of each row of a table: column after column, as elsewhere, eight rows at a time.
+def bounded(values: Floats, begin: int, end: int, limit: float) -> bool:
+    """Whether all of some values are smaller than a limit, of either sign; a missing one is not.
 
-    One row alone would wait for each addition before the next; the last eight may be some of those before.
+    >>> some = np.array([1.0, -2.0, np.nan])
+    >>> bounded(some, 0, 2, 2.5), bounded(some, 0, 2, 2.0), bounded(some, 1, 3, 9.0)
+    (True, False, False)
+    """
+    beyond = 0
+    for k in range(UINT(begin), UINT(end)):
+        beyond += not abs(values[k]) < limit
+    return beyond == 0
 
-    >>> out = np.empty(2)
-    >>> table_scores(np.array([1.0, 3.0, 2.0, 4.0]), np.array([1.0, 5.0]), out)
+
+@jit
+def same_columns(indptr: Ints, indices: Columns, first: int, end: int) -> int:
+    """How many columns each row from `first` to `end` holds; 0 unless all the same, once, in order.
+
+    >>> columns = np.array([2, 5, 2, 5, 2, 6], np.int32)
+    >>> same_columns(np.arange(0, 7, 2), columns, 0, 2), same_columns(np.arange(0, 7, 2), columns, 0, 3)
+    (2, 0)
+    """
+    if end == first:
+        return 0
+    begin, n = UINT(indptr[first]), UINT(indptr[first + 1] - indptr[first])
+    for r in range(first, end):
+        if indptr[r + 1] - indptr[r] != n:
+            return 0
+    for k in range(begin + UINT(1), begin + n):
+        if indices[k] <= indices[k - UINT(1)]:
+            return 0
+    for r in range(1, end - first):
+        row, different = begin + UINT(r) * n, np.int32(0)
+        for k in range(n):
+            different |= indices[row + k] ^ indices[begin + k]
+        if different:
+            return 0
+    return indptr[first + 1] - indptr[first]  # type: ignore[no-any-return]
+
+
+@jit
+def table_scores(values: Floats, begin: int, n: int, f: Floats, out: Floats, first: int, end: int) -> None:
+    """The sum of f[A, k] x_k of each row of a table, into `out` from `first` to `end`.
+
+    >>> f, out = np.ones((14, 2)), np.empty(2)
+    >>> f[A] = 1.0, 5.0
+    >>> table_scores(np.array([9.0, 1.0, 3.0, 2.0, 4.0]), 1, 2, f, out, 0, 2)
     >>> out
     array([16., 22.])
     """
-    n_rows, n = len(out), len(w)
-    for some in range(0, n_rows if n_rows >= 8 else 0, 8):
-        r = min(some, n_rows - 8)
-        rows = values[r * n : (r + 8) * n]
-        x0, x1, x2, x3 = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n], rows[3 * n : 4 * n]
-        x4, x5, x6, x7 = rows[4 * n : 5 * n], rows[5 * n : 6 * n], rows[6 * n : 7 * n], rows[7 * n :]
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        for k in range(n):
-            weight = w[k]
-            s0 += weight * x0[k]
-            s1 += weight * x1[k]
-            s2 += weight * x2[k]
-            s3 += weight * x3[k]
-            s4 += weight * x4[k]
-            s5 += weight * x5[k]
-            s6 += weight * x6[k]
-            s7 += weight * x7[k]
-        out[r], out[r + 1], out[r + 2], out[r + 3] = s0, s1, s2, s3
-        out[r + 4], out[r + 5], out[r + 6], out[r + 7] = s4, s5, s6, s7
-    for r in range(n_rows if n_rows < 8 else 0):
-        row, total = values[r * n : (r + 1) * n], 0.0
-        for k in range(n):
-            total += w[k] * row[k]
-        out[r] = total
-
-
-@jit
-def same_columns(indptr: Ints, indices: Columns, first: int, end: int) -> bool:
-    """Whether the rows from `first` to `end` hold the same columns, each once, in ascending order."""
-    begin = indptr[first]
-    n = indptr[first + 1] - begin if end > first else 0
-    if n == 0:
-        return False
     for r in range(first, end):
-        if indptr[r + 1] - indptr[r] != n:
-            return False
-    columns = indices[begin : begin + n]
-    for k in range(1, n):
-        if columns[k] <= columns[k - 1]:
-            return False
-    for r in range(first + 1, end):
-        row = indices[indptr[r] : indptr[r] + n]
-        different = np.int32(0)
-        for k in range(n):
-            different += np.int32(row[k] != columns[k])
-        if different:
-            return False
-    return True
+        out[r] = dot(values, begin + (r - first) * n, f, A, n)
 
 
 @jit
-def see_table(columns: Columns, values: Floats, n_rows: int, weights: Weights, scratch: Scratch) -> bool:
-    """`see_values` of a table of values; False, and nothing done, if it cannot.
-
-    It cannot where a column gets its first value that is not 0, which moves its pivot.
-    """
-    n = len(columns)
-    low, high, about, sums, squares, by = np.empty((6, n))
-    counts, seen, pivot, inverse = np.empty(n, np.int64), weights.seen, weights.pivot, scratch.inverse
-    total, square = weights.total, weights.square
-    for k in range(n):
-        j = columns[k]
-        counts[k], about[k], sums[k], squares[k], by[k] = seen[j], pivot[j], total[j], square[j], inverse[j]
-        if about[k] == 0.0:
+def see_table(values: Floats, begin: int, n_rows: int, n: int, f: Floats, i: Ints) -> None:
+    """`see_values` of a table of values."""
+    low, high, width = A, B, UINT(n)
+    for k in range(width):
+        f[low, k], f[high, k] = usual_range(i[SEEN, k], f[PIVOT, k], f[TOTAL, k], f[INVERSE, k])
+    fours = n_rows - n_rows % 4
+    for r in range(0, fours, 4):  # four rows at a time: a sum is read and written once for all
+        x0 = UINT(begin) + UINT(r) * width
+        x1, x2, x3 = x0 + width, x0 + width + width, x0 + width + width + width
+        for k in range(width):
+            least, most, middle = f[low, k], f[high, k], f[PIVOT, k]
+            d0 = min(max(values[x0 + k], least), most) - middle
+            d1 = min(max(values[x1 + k], least), most) - middle
+            d2 = min(max(values[x2 + k], least), most) - middle
+            d3 = min(max(values[x3 + k], least), most) - middle
+            f[TOTAL, k] = (((f[TOTAL, k] + d0) + d1) + d2) + d3
+            f[SQUARE, k] = (((f[SQUARE, k] + d0 * d0) + d1 * d1) + d2 * d2) + d3 * d3
+    for r in range(fours, n_rows):
+        x0 = UINT(begin) + UINT(r) * width
+        for k in range(width):
+            d = min(max(values[x0 + k], f[low, k]), f[high, k]) - f[PIVOT, k]
+            f[TOTAL, k] += d
+            f[SQUARE, k] += d * d
+    for k in range(width):
+        if f[PIVOT, k] == 0.0:  # nothing but zeros so far: the first other value is the pivot
+            f[TOTAL, k] = f[SQUARE, k] = 0.0
             for r in range(n_rows):
-                if values[r * n + k] != 0.0:
-                    return False
-    for k in range(n):
-        low[k], high[k] = usual_range(counts[k], about[k], sums[k], by[k])
-    whole = n_rows - n_rows % 4
-    for r in range(0, whole, 4):  # four rows at a time: a sum is read and written once for all
-        four = values[r * n : (r + 4) * n]
-        for k in range(n):
-            least, most, middle = low[k], high[k], about[k]
-            d0 = min(max(four[k], least), most) - middle
-            d1 = min(max(four[n + k], least), most) - middle
-            d2 = min(max(four[2 * n + k], least), most) - middle
-            d3 = min(max(four[3 * n + k], least), most) - middle
-            sums[k] = (((sums[k] + d0) + d1) + d2) + d3
-            squares[k] = (((squares[k] + d0 * d0) + d1 * d1) + d2 * d2) + d3 * d3
-    for r in range(whole, n_rows):
-        row = values[r * n : (r + 1) * n]
-        for k in range(n):
-            d = min(max(row[k], low[k]), high[k]) - about[k]
-            sums[k] += d
-            squares[k] += d * d
-    for k in range(n):
-        counts[k] += n_rows
-        if counts[k] >= LONG:
-            half = counts[k] // 2
-            sums[k] *= half / counts[k]
-            squares[k] *= half / counts[k]
-            counts[k] = half
-    for k in range(n):
-        by[k] = inverse_scale(counts[k], about[k], sums[k], squares[k])
-    for k in range(n):
-        j = columns[k]
-        scratch.dirty[j >> BLOCK_BITS] = 1
-        seen[j], total[j], square[j], inverse[j] = counts[k], sums[k], squares[k], by[k]
-    return True
+                value, zeros = values[UINT(begin) + UINT(r) * width + k], i[SEEN, k] + r
+                if f[PIVOT, k] == 0.0 and value != 0.0:
+                    f[PIVOT, k], f[TOTAL, k], f[SQUARE, k] = value, -zeros * value, zeros * value * value
+                f[TOTAL, k] += value - f[PIVOT, k]
+                f[SQUARE, k] += (value - f[PIVOT, k]) * (value - f[PIVOT, k])
+    for k in range(width):
+        i[SEEN, k], f[TOTAL, k], f[SQUARE, k] = aged(i[SEEN, k] + n_rows, f[TOTAL, k], f[SQUARE, k])
+    for k in range(width):
+        f[INVERSE, k] = inverse_scale(i[SEEN, k], f[PIVOT, k], f[TOTAL, k], f[SQUARE, k])
 
 
 @jit
-def table_gradient(values: Floats, ds: Floats, columns: Columns, gradient: Floats, bulk: Floats) -> None:
-    """X'ds of a table, and the sum of the sizes of its terms, put where its columns are."""
-    n, n_rows = len(columns), len(ds)
-    total, size = np.zeros(n), np.zeros(n)
-    whole = n_rows - n_rows % 4
-    for r in range(0, whole, 4):
+def table_gradient(values: Floats, begin: int, n_rows: int, n: int, ds: Floats, f: Floats) -> None:
+    """X'ds of a table into row G, and the sums of the sizes of its terms into BULK."""
+    width = UINT(n)
+    for k in range(width):
+        f[G, k] = f[BULK, k] = 0.0
+    fours = n_rows - n_rows % 4
+    for r in range(0, fours, 4):
         s0, s1, s2, s3 = ds[r], ds[r + 1], ds[r + 2], ds[r + 3]
-        four = values[r * n : (r + 4) * n]
-        for k in range(n):
-            t0, t1, t2, t3 = s0 * four[k], s1 * four[n + k], s2 * four[2 * n + k], s3 * four[3 * n + k]
-            total[k] = (((total[k] + t0) + t1) + t2) + t3
-            size[k] = (((size[k] + abs(t0)) + abs(t1)) + abs(t2)) + abs(t3)
-    for r in range(whole, n_rows):
-        row = values[r * n : (r + 1) * n]
-        for k in range(n):
-            total[k] += ds[r] * row[k]
-            size[k] += abs(ds[r] * row[k])
-    for k in range(n):
-        gradient[columns[k]], bulk[columns[k]] = total[k], size[k]
-
-
-@jit
-def bounded(values: Floats, most: float) -> bool:
-    """Whether all are smaller than that; NaN is not."""
-    n_small = 0
-    for k in range(len(values)):
-        n_small += abs(values[k]) < most
-    return n_small == len(values)
+        x0 = UINT(begin) + UINT(r) * width
+        x1, x2, x3 = x0 + width, x0 + width + width, x0 + width + width + width
+        for k in range(width):
+            t0, t1, t2, t3 = (
+                s0 * values[x0 + k],
+                s1 * values[x1 + k],
+                s2 * values[x2 + k],
+                s3 * values[x3 + k],
+            )
+            f[G, k] = (((f[G, k] + t0) + t1) + t2) + t3
+            f[BULK, k] = (((f[BULK, k] + abs(t0)) + abs(t1)) + abs(t2)) + abs(t3)
+    for r in range(fours, n_rows):
+        x0 = UINT(begin) + UINT(r) * width
+        for k in range(width):
+            f[G, k] += ds[r] * values[x0 + k]
+            f[BULK, k] += abs(ds[r] * values[x0 + k])

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .jit import jit
-from .keyed import begin_anew
+from .keyed import enter, recall, remember
 from .losses import SONG, Loss, has_preference, list_slopes
 from .weights import (
     BETA1,
@@ -197,6 +197,8 @@ def learn_hidden(
     `gradient` is as large as W, and nothing is kept in it between lists.
     """
     rate, adam, horizon, scale = steps
+    number, knob, settings, chains, visit, sample, generator = loss
+    slot, known, query = -1, 0, np.empty(3)
     inverse, bulk, held, dirty = scratch.inverse, scratch.bulk, scratch.held, scratch.dirty
     w, m1, m2, average, last, touches = (
         weights.w,
@@ -213,8 +215,9 @@ def learn_hidden(
         begin, stop = indptr[first], indptr[end]
         rows = indptr[first : end + 1]
         score_hidden(rows, indices, values, weights, units, inverse, step, horizon, -1, out[first:end])  # (1)
-        if loss.number == SONG:
-            begin_anew(loss.chains, loss.visit, q, first, end)
+        entry, u = np.empty(end - first, np.int64), np.empty(end - first)
+        if number == SONG:
+            slot = enter(chains, visit, q, first, end, entry)
         sound = True
         for k in range(begin, stop):
             sound = sound and abs(values[k]) < STEEPEST
@@ -226,7 +229,7 @@ def learn_hidden(
             continue
         touched = np.empty(stop - begin, dtype=np.int32)
         n_touched = see_values(
-            indices[begin:stop], values[begin:stop], end - first, weights, scratch, scale, touched
+            indices, values, begin, stop, end - first, weights, scratch, scale, touched
         )  # (2)
         a, s, ds = np.empty((end - first, n)), np.empty(end - first), np.empty(end - first)
         for r in range(end - first):  # (3)
@@ -237,8 +240,14 @@ def learn_hidden(
                 for h in range(n):
                     a[r, h] += w[j, h] * x
             s[r] = finish(units.w, a, r)
-        some = (better[i:t], worse[i:t], pair_c[i:t])
-        list_slopes(loss, q, first, s, y[first:end], c[first:end], mode[q], *some, ds)  # (4)
+        if number == SONG:
+            known = recall(chains.u, chains.query, chains.held, slot, entry, end - first, u, query)
+        list_slopes(  # (4)
+            number, knob, settings, sample, generator, known, u, query, s, y[first:end], c[first:end],
+            mode[q], better[i:t], worse[i:t], pair_c[i:t], ds,
+        )  # fmt: skip
+        if number == SONG:
+            remember(chains.u, chains.query, slot, entry, end - first, u, query)
         slopes[:] = noise[:] = 0.0
         for k in range(n_touched):
             gradient[touched[k]] = 0.0

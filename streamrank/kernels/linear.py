@@ -1,34 +1,56 @@
 """A linear scorer on sparse rows: scores, then one step of Adam and of the running average, all lazily."""
 
-import math
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from .columns import (
+    AVERAGE,
+    BULK,
+    FLOATS,
+    INTS,
+    INVERSE,
+    LAST,
+    M1,
+    M2,
+    MOVED,
+    PIVOT,
+    SEEN,
+    SIZE,
+    SLOPE,
+    SQUARE,
+    TAKEN,
+    TOTAL,
+    TOUCHES,
+    WANTED,
+    G,
+    W,
+    last_columns,
+    put,
+    serve_columns,
+    step_columns,
+    take,
+)
 from .dense import bounded, same_columns, see_table, table_gradient, table_scores
 from .jit import jit
-from .keyed import Chains, Visit, begin_anew
-from .losses import SONG, Loss, has_preference, list_slopes
+from .keyed import Chains, Visit, enter, recall, remember
+from .lanes import LANES, joined
+from .losses import SONG, has_preference, list_slopes
 from .losses.song import SongSettings
+from .splitmix import Words
 from .weights import (
-    BETA1,
-    BETA2,
     BLOCK_BITS,
-    EPSILON,
-    MEMORY,
-    NOISE,
     STEEPEST,
+    UINT,
     Columns,
+    Counts,
+    Flags,
     Floats,
     Ints,
     Scratch,
-    Steps,
     Weights,
     as_score,
     decay,
     see_values,
-    unbias,
 )
 
 
@@ -37,224 +59,183 @@ def score(
     indptr: Ints,
     indices: Columns,
     values: Floats,
-    weights: Weights,
-    inverse: Floats,
+    floats: Floats,
+    counts: Ints,
     step: int,
     horizon: int,
     out: Floats,
 ) -> None:
     """The served score of each row: the averaged weights as they stand at `step`, times the scaled values."""
-    w, average, last = weights.w, weights.average, weights.last
+    w, average, inverse, last = floats[W], floats[AVERAGE], floats[INVERSE], counts[LAST]
+    lanes = np.empty(LANES)
     for r in range(len(indptr) - 1):
-        total = 0.0
+        lanes[:] = 0.0
         for k in range(indptr[r], indptr[r + 1]):
             j = indices[k]
             if j < len(w):
                 weight = average[j]
                 if 0 < last[j] < step:
                     weight = w[j] + (weight - w[j]) * decay(last[j], step, horizon)
-                total += (weight * inverse[j]) * values[k]
-        out[r] = as_score(total)
+                lanes[(k - indptr[r]) % LANES] += (weight * inverse[j]) * values[k]
+        out[r] = as_score(joined(lanes))
 
 
 @jit
-def served(weights: Weights, inverse: Floats, columns: Columns, step: int, horizon: int) -> Floats:
-    """The averaged weights of some columns on raw values, as they stand at `step`."""
-    w, average, last = weights.w, weights.average, weights.last
-    out = np.empty(len(columns))
-    for k in range(len(columns)):
-        j = columns[k]
-        weight = average[j]
-        if 0 < last[j] < step:
-            weight = w[j] + (weight - w[j]) * decay(last[j], step, horizon)
-        out[k] = weight * inverse[j]
-    return out
-
-
-@jit
-def on_raw(w: Floats, inverse: Floats, columns: Columns) -> Floats:
-    """The last weights of some columns, on raw values."""
-    out = np.empty(len(columns))
-    for k in range(len(columns)):
-        out[k] = w[columns[k]] * inverse[columns[k]]
-    return out
-
-
-@jit
-def step_columns(
-    columns: Columns, gradient: Floats, bulk: Floats, weights: Weights, step: int, steps: Steps
+def score_last(
+    indptr: Ints, indices: Columns, values: Floats, w: Floats, inverse: Floats, out: Floats
 ) -> None:
-    """Step number `step` of some columns: Adam, or momentum alone, and the running average.
-
-    A column that tells no row from another has g = 0, but for rounding, and rests. What moves is gathered, so
-    that loops run over several columns at a time; there are several loops, as a compiler gives up on one that
-    writes many arrays.
-    """
-    rate, adam, horizon, _ = steps
-    w, m1, m2, average, last = weights.w, weights.m1, weights.m2, weights.average, weights.last
-    touches = weights.touches
-    n, known, unbias1, unbias2 = 0, 0, 1.0, 1.0
-    g, by1, by2, a, v, first, second, mean = np.empty((8, len(columns)))
-    moving = np.empty(len(columns), np.int32)
-    for k in range(len(columns)):
-        j = columns[k]
-        if abs(gradient[j]) > NOISE * bulk[j]:
-            touches[j] += 1
-            if touches[j] != known:  # most columns of a list have the same count
-                known = touches[j]
-                unbias1, unbias2 = 1.0 / unbias(BETA1, known), 1.0 / unbias(BETA2, known)
-            remembered = m2[j] * MEMORY
-            slope = gradient[j]
-            if 0.0 < remembered < slope * slope:
-                slope = math.copysign(math.sqrt(remembered), slope)
-            moving[n], g[n], by1[n], by2[n] = j, slope, unbias1, unbias2
-            v[n], first[n], second[n], mean[n] = w[j], m1[j], m2[j], average[j]
-            if 0 < last[j] < step - 1:
-                mean[n] = v[n] + (mean[n] - v[n]) * decay(last[j], step - 1, horizon)
-            last[j] = step
-            n += 1
-    for k in range(n):
-        first[k] += (1.0 - BETA1) * (g[k] - first[k])
-    for k in range(n):
-        second[k] += (1.0 - BETA2) * (g[k] * g[k] - second[k])
-    if adam:
-        for k in range(n):
-            a[k] = (first[k] * by1[k]) / (math.sqrt(second[k] * by2[k]) + EPSILON)
-    else:
-        a[:n] = first[:n]
-    move = max(3.0 / (step + 2.0), 1.0 / horizon)
-    for k in range(n):
-        v[k] -= rate * a[k]
-    for k in range(n):
-        mean[k] += move * (v[k] - mean[k])
-    for k in range(n):
-        j = moving[k]
-        w[j], m1[j], m2[j], average[j] = v[k], first[k], second[k], mean[k]
+    """The score of each row by the last weights."""
+    lanes = np.empty(LANES)
+    for r in range(len(indptr) - 1):
+        lanes[:] = 0.0
+        for k in range(indptr[r], indptr[r + 1]):
+            j = indices[k]
+            lanes[(k - indptr[r]) % LANES] += (w[j] * inverse[j]) * values[k]
+        out[r] = joined(lanes)
 
 
 @jit
 def learn_lists(
-    indptr: Ints,
-    indices: Columns,
-    values: Floats,
-    lists: Ints,
-    y: Floats,
-    c: Floats,
-    mode: npt.NDArray[np.int8],
-    pairs: Ints,
-    better: Columns,
-    worse: Columns,
-    pair_c: Floats,
-    weights: Weights,
-    scratch: Scratch,
-    step: int,
-    refused: int,
-    steps: Steps,
-    loss: Loss,
-    out: Floats,
-) -> tuple[int, int]:
-    """Score each list as served, then learn it; returns the steps made and the lists refused.
+    # a batch
+    indptr: Ints, indices: Columns, values: Floats, lists: Ints, y: Floats, c: Floats,
+    mode: npt.NDArray[np.int8], pairs: Ints, better: Columns, worse: Columns, pair_c: Floats,
+    # `Weights` and `Scratch`: numbers, whole numbers, and the rest
+    floats: Floats, counts: Ints, held: Counts, dirty: Flags,
+    # `Steps`
+    rate: float, adam: bool, horizon: int, scale: bool,
+    # `Loss`, and the fields of its tuples
+    number: int, knob: float, margin: float, gamma: float, top: float, tau1: float, tau2: float, eta: float,
+    gamma1: float, practical: bool,
+    key: Ints, kept: Floats, following: Counts, head: Counts, n_kept: Counts, numbers: Floats, space: Ints,
+    slots: Ints, fresh: npt.NDArray[np.bool_], items: Ints, max_items: int, sample: int, generator: Words,
+    # where it stands
+    step: int, refused: int, start: int, out: Floats,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Score each list as served, then learn it; returns steps made, lists refused, and where it ended.
+
+    It goes from list `start` to the first that holds a column for which there is no room, if there is one.
 
     Per list: (1) served scores into `out`; (2) the column scales see its values, outliers cut; (3) scores s
     under the last iterate w; (4) slopes ds of the loss of that number (`streamrank.kernels.losses`); (5)
     gradient g = X'ds over the touched columns; (6) Adam, or momentum alone, on those, and the average
     follows. A list without a preference changes nothing; one with an absurd value is refused whole; one with
-    an absurd gradient moves no weight. A column that tells no row from another has g = 0 and rests. Adam
-    counts the steps of each column by itself, so one that appears late starts as one that was there from the
-    first. In (6) g^2 is at most the sum of squares that m2 remembers, so one wild weight cannot silence a
-    column for the thousands of lists that m2 takes to forget.
+    an absurd gradient moves no weight.
+
+    The fields of tuples are arguments of their own: to look through tuples costs a call from Python 8 us, as
+    much as a list of ten rows takes to learn.
     """
-    w, inverse, gradient, bulk = weights.w, scratch.inverse, scratch.gradient, scratch.bulk
-    held, dirty = scratch.held, scratch.dirty
-    scale, horizon = steps.scale, steps.horizon
-    for q in range(len(lists) - 1):
+    settings = SongSettings(margin, gamma, top, tau1, tau2, eta, gamma1, practical)
+    chains = Chains(key, kept, following, head, n_kept, numbers, space)
+    visit = Visit(slots, fresh, items, max_items)
+    w, inverse, gradient, bulk = floats[W], floats[INVERSE], floats[SLOPE], floats[SIZE]
+    seen, sums = counts[SEEN], (floats[PIVOT], floats[TOTAL], floats[SQUARE])
+    weights = Weights(w, floats[M1], floats[M2], floats[AVERAGE], counts[LAST], counts[TOUCHES], seen, *sums)
+    scratch = Scratch(inverse, gradient, bulk, held, dirty)
+    n_rows, n_values = longest(indptr, lists)
+    f = np.empty((FLOATS, min(n_values, len(w))))
+    i = np.empty((INTS, f.shape[1]), np.int64)
+    of_rows, entries, touched = (
+        np.empty((3, n_rows)),
+        np.empty(n_rows, np.int64),
+        np.empty(min(n_values, len(w)), np.int32),
+    )
+    slot, known, query = -1, 0, np.empty(3)
+    for q in range(start, len(lists) - 1):
         first, end = lists[q], lists[q + 1]
-        begin, stop = indptr[first], indptr[end]
-        sound = bounded(values[begin:stop], STEEPEST)  # first: in order, so that memory is fetched ahead
-        dense = same_columns(indptr, indices, first, end)
-        n = indptr[first + 1] - begin if dense else 0
-        columns, table = indices[begin : begin + n], values[begin:stop]
-        if dense:  # (1)
-            table_scores(table, served(weights, inverse, columns, step, horizon), out[first:end])
+        m, begin, stop = end - first, indptr[first], indptr[end]
+        sound = bounded(values, begin, stop, STEEPEST)  # first: in order, so that memory is fetched ahead
+        n = same_columns(indptr, indices, first, end)
+        if largest(indices, begin + max(n - 1, 0), begin + n if n else stop) >= len(w):
+            return step, refused, q
+        beside = n > 0 and indices[begin + n - 1] - indices[begin] == n - 1
+        columns = indices[begin : begin + n]
+        if n > 0:  # (1)
+            take(floats, columns, beside, 0, TAKEN, f)
+            take(counts, columns, beside, 0, INTS, i)
+            serve_columns(f, i, n, step, horizon)
+            table_scores(values, begin, n, f, out, first, end)
             for r in range(first, end):
                 out[r] = as_score(out[r])
         else:
-            score(indptr[first : end + 1], indices, values, weights, inverse, step, horizon, out[first:end])
-        if loss.number == SONG:
-            begin_anew(loss.chains, loss.visit, q, first, end)
-        if not sound:
-            refused += 1
-            continue
+            score(indptr[first : end + 1], indices, values, floats, counts, step, horizon, out[first:end])
+        entry = entries[:m]
+        if number == SONG:
+            slot = enter(chains, visit, q, first, end, entry)
         a, b = pairs[q], pairs[q + 1]
-        if not has_preference(y[first:end], c[first:end], mode[q], pair_c[a:b]):
+        refused += not sound
+        if not sound or not has_preference(y[first:end], c[first:end], mode[q], pair_c[a:b]):
             continue
-        # (2)
-        if dense and (not scale or see_table(columns, table, end - first, weights, scratch)):
-            touched = columns
+        s, ds, u = of_rows[0, :m], of_rows[1, :m], of_rows[2, :m]
+        if n > 0:
+            if scale:  # (2)
+                see_table(values, begin, m, n, f, i)
+                put(floats, columns, beside, MOVED, TAKEN, f)
+                put(counts, columns, beside, SEEN, INTS, i)
+            last_columns(f, n)  # (3)
+            table_scores(values, begin, n, f, s, 0, m)
         else:
-            touched = np.empty(stop - begin, dtype=np.int32)
-            names, n_rows = indices[begin:stop], end - first
-            n_touched = see_values(names, table, n_rows, weights, scratch, scale, touched)
-            touched = touched[:n_touched]
+            n_touched = see_values(indices, values, begin, stop, m, weights, scratch, scale, touched)
+            columns = touched[:n_touched]
             for k in range(n_touched):
-                held[touched[k]] = 0
-        s, ds = np.zeros(end - first), np.empty(end - first)
-        if dense:  # (3)
-            table_scores(table, on_raw(w, inverse, columns), s)
+                held[columns[k]] = 0
+            score_last(indptr[first : end + 1], indices, values, w, inverse, s)
+        if number == SONG:
+            known = recall(kept, numbers, n_kept, slot, entry, m, u, query)
+        list_slopes(  # (4)
+            number, knob, settings, sample, generator, known, u, query, s, y[first:end], c[first:end],
+            mode[q], better[a:b], worse[a:b], pair_c[a:b], ds,
+        )  # fmt: skip
+        if number == SONG:
+            remember(kept, numbers, slot, entry, m, u, query)
+        if n > 0:  # (5)
+            table_gradient(values, begin, m, n, ds, f)
         else:
-            for r in range(first, end):
-                for k in range(indptr[r], indptr[r + 1]):
-                    j = indices[k]
-                    s[r - first] += (w[j] * inverse[j]) * values[k]
-        some = (better[a:b], worse[a:b], pair_c[a:b])
-        list_slopes(loss, q, first, s, y[first:end], c[first:end], mode[q], *some, ds)  # (4)
-        if dense:  # (5)
-            table_gradient(table, ds, columns, gradient, bulk)
-        else:
-            for r in range(first, end):
-                slope = ds[r - first]
-                if slope != 0.0:
-                    for k in range(indptr[r], indptr[r + 1]):
-                        term = slope * values[k]
-                        gradient[indices[k]] += term
-                        bulk[indices[k]] += abs(term)
-        n_sound = 0
-        for k in range(len(touched)):
-            j = touched[k]
-            gradient[j] *= inverse[j]
-            bulk[j] *= inverse[j]
-            dirty[j >> BLOCK_BITS] = 1
-            n_sound += abs(gradient[j]) < STEEPEST
-        if n_sound < len(touched):
-            refused += 1
-        else:  # (6)
-            step += 1
-            step_columns(touched, gradient, bulk, weights, step, steps)
-    return step, refused
-
-
-# Where the arguments of `learn_flat` begin: eleven arrays of a batch, then the fields of each tuple.
-WEIGHTS = 11
-SCRATCH = WEIGHTS + len(Weights._fields)
-COUNTS = SCRATCH + len(Scratch._fields)
-STEPS = COUNTS + 2
-LOSS = STEPS + len(Steps._fields)
-SETTINGS = LOSS + 2
-CHAINS = SETTINGS + len(SongSettings._fields)
-VISIT = CHAINS + len(Chains._fields)
-SAMPLE = VISIT + len(Visit._fields)
+            take(floats, columns, False, 0, WANTED, f)
+            take(counts, columns, False, 0, SEEN, i)
+            gather_slopes(indptr, indices, values, first, ds, columns, gradient, bulk, f)
+        made = step_columns(f, i, len(columns), step + 1, rate, adam, horizon)  # (6)
+        put(floats, columns, beside, 0, MOVED, f)
+        put(counts, columns, beside, 0, SEEN, i)
+        for k in range(len(columns)):
+            dirty[columns[k] >> BLOCK_BITS] = 1
+        step += made
+        refused += not made
+    return step, refused, len(lists) - 1
 
 
 @jit
-def learn_flat(*flat: Any) -> tuple[int, int]:
-    """`learn_lists` with each field of its tuples as an argument of its own, in order.
+def largest(columns: Columns, begin: int, end: int) -> int:
+    """The largest of some columns; -1 of none."""
+    found = np.int32(-1)
+    for k in range(UINT(begin), UINT(end)):
+        found = max(found, columns[k])
+    return int(found)
 
-    To look through tuples costs a call from Python 8 us, as much as a list of ten rows takes to learn.
-    """
-    weights, scratch = Weights(*flat[WEIGHTS:SCRATCH]), Scratch(*flat[SCRATCH:COUNTS])
-    step, refused = flat[COUNTS:STEPS]
-    steps, (number, knob) = Steps(*flat[STEPS:LOSS]), flat[LOSS:SETTINGS]
-    song, chains = SongSettings(*flat[SETTINGS:CHAINS]), Chains(*flat[CHAINS:VISIT])
-    visit, (sample, generator, out) = Visit(*flat[VISIT:SAMPLE]), flat[SAMPLE:]
-    loss = Loss(number, knob, song, chains, visit, sample, generator)
-    return learn_lists(*flat[:WEIGHTS], weights, scratch, step, refused, steps, loss, out)  # type: ignore[call-arg]
+
+@jit
+def longest(indptr: Ints, lists: Ints) -> tuple[int, int]:
+    """The most rows, and the most values, that a list holds."""
+    n_rows, n_values = 0, 0
+    for q in range(len(lists) - 1):
+        n_rows = max(n_rows, lists[q + 1] - lists[q])
+        n_values = max(n_values, indptr[lists[q + 1]] - indptr[lists[q]])
+    return n_rows, n_values
+
+
+@jit
+def gather_slopes(
+    indptr: Ints, indices: Columns, values: Floats, first: int, ds: Floats, columns: Columns,
+    gradient: Floats, bulk: Floats, f: Floats,
+) -> None:  # fmt: skip
+    """X'ds of scattered rows into row G, and the sums of the sizes of its terms into BULK."""
+    for r in range(len(ds)):
+        slope = ds[r]
+        if slope != 0.0:
+            for k in range(indptr[first + r], indptr[first + r + 1]):
+                term = slope * values[k]
+                gradient[indices[k]] += term
+                bulk[indices[k]] += abs(term)
+    for k in range(len(columns)):
+        j = columns[k]
+        f[G, k], f[BULK, k] = gradient[j], bulk[j]
+        gradient[j] = bulk[j] = 0.0

@@ -17,6 +17,7 @@ Ints = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.int32]
+UINT = np.uintp  # an index that has no sign
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 MEMORY = 1.0 / (1.0 - BETA2)  # steps that the second moment remembers
@@ -135,6 +136,19 @@ def usual_range(count: int, pivot: float, total: float, inverse: float) -> tuple
 
 
 @jit
+def aged(count: int, total: float, square: float) -> tuple[int, float, float]:
+    """A column's sums as they are kept: of very many values, the older ones count half.
+
+    >>> aged(7, 3.0, 5.0), aged(20_000, 3.0, 5.0)
+    ((7, 3.0, 5.0), (10000, 1.5, 2.5))
+    """
+    if count < LONG:
+        return count, total, square
+    half = count // 2
+    return half, total * (half / count), square * (half / count)
+
+
+@jit
 def unbias(beta: float, touches: int) -> float:
     """What a moment that began at 0 and was moved `touches` times is short of: 1 - beta^touches.
 
@@ -169,6 +183,8 @@ def as_score(total: float) -> float:
 def see_values(
     indices: Columns,
     values: Floats,
+    begin: int,
+    stop: int,
     n_rows: int,
     weights: Weights,
     scratch: Scratch,
@@ -184,28 +200,26 @@ def see_values(
     inverse, held, dirty = scratch.inverse, scratch.held, scratch.dirty
     low, high = scratch.gradient, scratch.bulk  # for now: memory is what a wide list costs
     n_touched = 0
-    for k in range(len(indices)):
+    for k in range(begin, stop):
         j = indices[k]
         if held[j] == 0:
             touched[n_touched] = j
             n_touched += 1
             if scale:
                 low[j], high[j] = usual_range(seen[j], pivot[j], total[j], inverse[j])
-        held[j] += 1
         if scale:
             value = values[k]
             if pivot[j] == 0.0 and value != 0.0:  # all before it were 0
-                pivot[j] = value
-                total[j] = -seen[j] * value
-                square[j] = seen[j] * value * value
+                zeros = seen[j] + held[j]
+                pivot[j], total[j], square[j] = value, -zeros * value, zeros * value * value
             if value < low[j]:
                 value = low[j]
             elif value > high[j]:
                 value = high[j]
             d = value - pivot[j]
-            seen[j] += 1
             total[j] += d
             square[j] += d * d
+        held[j] += 1
     for k in range(n_touched):
         j = touched[k]
         low[j] = high[j] = 0.0
@@ -213,13 +227,8 @@ def see_values(
             dirty[j >> BLOCK_BITS] = 1
             if held[j] < n_rows:
                 zeros = n_rows - held[j]
-                seen[j] += zeros
                 total[j] -= zeros * pivot[j]
                 square[j] += zeros * pivot[j] * pivot[j]
-            if seen[j] >= LONG:
-                half = seen[j] // 2
-                total[j] *= half / seen[j]
-                square[j] *= half / seen[j]
-                seen[j] = half
+            seen[j], total[j], square[j] = aged(seen[j] + max(held[j], n_rows), total[j], square[j])
             inverse[j] = inverse_scale(seen[j], pivot[j], total[j], square[j])
     return n_touched

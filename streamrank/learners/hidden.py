@@ -10,9 +10,9 @@ from ..errors import ConfigError
 from ..features.batch import Batch, Columns, Floats, Ints
 from ..kernels.hidden import Units, first_units, learn_hidden, score_hidden, shares_hidden
 from ..kernels.losses import Loss
-from ..kernels.weights import Steps, Weights
+from ..kernels.weights import Scratch, Steps, Weights, inverse_scales
 from .base import StateEntries
-from .scorer import COUNTS, LinearScorer
+from .scorer import COUNTS, LinearScorer, unheld
 
 ROWS = ("w", "m1", "m2", "average")  # of each column a row, one entry a unit
 
@@ -91,6 +91,24 @@ class HiddenScorer(LinearScorer):
             for mine, theirs in zip(self.units, other.units, strict=True):
                 mine[:] = (self.step * mine + other.step * theirs) / both
         super().merge(other, columns)
+
+    def _keep(self, weights: Weights) -> None:
+        """Go on from these."""
+        inverse = inverse_scales(weights)
+        self._weights = weights
+        self._scratch = Scratch(
+            inverse, np.zeros_like(inverse), np.zeros_like(inverse), *unheld(len(inverse))
+        )
+
+    @property
+    def weights(self) -> Weights:
+        """What is kept of each column and unit."""
+        return self._weights
+
+    @property
+    def scratch(self) -> Scratch:
+        """What follows from it."""
+        return self._scratch
 
     def _no_weights(self, size: int) -> Weights:
         return Weights(

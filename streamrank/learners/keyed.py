@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..features.batch import EXPLICIT, Batch
-from ..kernels.keyed import Chains, Visit, chain, find
+from ..features.batch import EXPLICIT, NO_ITEMS, Batch
+from ..kernels.keyed import FREE, HELD, Chains, Visit, chain, enter_all
 
 
 def _chains(entries: int, slots: int) -> Chains:
@@ -18,22 +18,12 @@ def _chains(entries: int, slots: int) -> Chains:
         head=np.full(slots, -1, dtype=np.int32),
         held=np.zeros(slots, dtype=np.int32),
         query=np.zeros((slots, 3)),
+        room=np.zeros(2, dtype=np.int64),
     )
 
 
-def _visit(lists: int, rows: int) -> Visit:
-    slot = np.empty(lists, dtype=np.int64)
-    slot.fill(-1)  # a third of the time of np.full
-    return Visit(
-        slot=slot,
-        fresh=np.zeros(lists, dtype=np.bool_),
-        known=np.empty(lists, dtype=np.int64),
-        entry=np.empty(rows, dtype=np.int64),
-        new=np.empty(rows, dtype=np.bool_),
-    )
-
-
-NO_CHAINS, NO_VISIT = _chains(0, 0), _visit(0, 0)
+NO_CHAINS = _chains(0, 0)
+NO_VISIT = Visit(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_), NO_ITEMS, 0)
 
 
 class KeyedMemory:
@@ -52,28 +42,29 @@ class KeyedMemory:
     def _begin(self) -> None:
         self.chains = _chains(16, 16)
         self.chains.next[-1] = -1
-        self._free = 0
-        self._used_entries = 0  # at most: those of forgotten queries are counted until the room is looked at
         self._slots: OrderedDict[str, int] = OrderedDict()  # least recently used first
         self._used: dict[str, int] = {}
         self._tick = 0
         self._touched: set[str] = set()
 
     def visit(self, batch: Batch) -> Visit:
-        """Where the lists of a batch find their values; items and queries new to it get their place."""
-        visit = _visit(batch.n_lists, len(batch.y))
+        """Which queries the lists of a batch are of; new ones get their place, and all items room."""
+        self._make_room(len(batch.y))
+        n = batch.n_lists
+        slot, fresh = np.empty(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
         for q, query in enumerate(batch.queries):
             if query and batch.mode[q] != EXPLICIT:
-                visit.slot[q], visit.fresh[q] = self._slot(query)
-        self._make_room(len(batch.y))
-        self._free, n_new = find(batch.lists, batch.items, self.chains, self._free, self.max_items, visit)
-        self._used_entries += n_new
-        return visit
+                slot[q], fresh[q] = self._slot(query)
+            else:
+                slot[q] = -1
+        return Visit(slot, fresh, batch.items, self.max_items)
 
     def _slot(self, query: str) -> tuple[int, bool]:
         slot = self._slots.get(query)
         fresh = slot is None
-        if slot is None:
+        if slot is not None:
+            self._slots.move_to_end(query)
+        else:
             slot = len(self._slots)
             if slot >= self.max_queries:
                 forgotten, slot = self._slots.popitem(last=False)
@@ -86,30 +77,26 @@ class KeyedMemory:
                     held=np.concatenate([self.chains.held, more.held]),
                     query=np.concatenate([self.chains.query, more.query]),
                 )
-        self._slots[query] = slot
-        self._slots.move_to_end(query)
+            self._slots[query] = slot
         self._tick += 1
         self._used[query] = self._tick
         self._touched.add(query)
         return slot, fresh
 
     def _make_room(self, rows: int) -> None:
-        size = len(self.chains.key)
-        if self._used_entries + rows <= size:
-            return
-        self._used_entries = int(self.chains.held[: len(self._slots)].sum())
-        if self._used_entries + rows <= size:
+        size, room = len(self.chains.key), self.chains.room
+        if room[HELD] + rows <= size:
             return
         more = max(size, rows)
         fresh = _chains(more, 0)
         following = fresh.next + np.int32(size)
-        following[-1] = self._free  # new ones first, then what is left of the old
+        following[-1] = room[FREE]  # new ones first, then what is left of the old
         self.chains = self.chains._replace(
             key=np.concatenate([self.chains.key, fresh.key]),
             u=np.concatenate([self.chains.u, fresh.u]),
             next=np.concatenate([self.chains.next, following]),
         )
-        self._free = size
+        room[FREE] = size
 
     def __len__(self) -> int:
         """How many entries are held."""
@@ -156,16 +143,13 @@ class KeyedMemory:
             (numbers, items[: self.max_items], u[: self.max_items]) for numbers, items, u in known.values()
         ]
         lists = np.concatenate([[0], np.cumsum([len(items) for _, items, _ in queries])]).astype(np.int64)
-        visit = _visit(len(queries), int(lists[-1]))
-        visit.slot[:] = [self._slot(query)[0] for query in known]
-        visit.fresh[:] = True
-        self._make_room(int(lists[-1]))
+        slot = np.array([self._slot(query)[0] for query in known], dtype=np.int64)
         # the newest last: it is first in its chain
         keys, u = (_joined([row[k][::-1] for row in queries]) for k in (1, 2))
-        self._free, _ = find(lists, keys.astype(np.int64), self.chains, self._free, self.max_items, visit)
-        self._used_entries += len(keys)
-        self.chains.u[visit.entry] = u
-        self.chains.query[visit.slot] = np.reshape([numbers for numbers, _, _ in queries], (-1, 3))
+        self._make_room(len(keys))
+        visit = Visit(slot, np.ones(len(slot), dtype=np.bool_), keys.astype(np.int64), self.max_items)
+        enter_all(self.chains, visit, lists, u)
+        self.chains.query[slot] = np.reshape([numbers for numbers, _, _ in queries], (-1, 3))
 
     def dirty(self) -> list[str]:
         """Names of the entries that changed since the last call."""

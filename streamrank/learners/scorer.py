@@ -6,12 +6,30 @@ from typing import Any, Self
 import numpy as np
 
 from ..features.batch import Batch, Columns, Floats, Ints
-from ..kernels.linear import learn_flat, score
+from ..kernels.columns import (
+    AVERAGE,
+    INTS,
+    INVERSE,
+    KEPT,
+    LAST,
+    M1,
+    M2,
+    PIVOT,
+    SEEN,
+    SIZE,
+    SLOPE,
+    SQUARE,
+    TOTAL,
+    TOUCHES,
+    W,
+)
+from ..kernels.linear import learn_lists, score
 from ..kernels.losses import Loss
-from ..kernels.weights import BLOCK_BITS, Scratch, Steps, Weights, averaged, inverse_scales
+from ..kernels.weights import BLOCK_BITS, Counts, Flags, Scratch, Steps, Weights, averaged, inverse_scales
 from .base import StateEntries
 
-COUNTS = ("last", "touches", "seen")
+COUNTS = {"last": LAST, "touches": TOUCHES, "seen": SEEN}  # and where the kernel has them
+NUMBERS = {"w": W, "m1": M1, "m2": M2, "average": AVERAGE, "pivot": PIVOT, "total": TOTAL, "square": SQUARE}
 
 
 class LinearScorer:
@@ -21,24 +39,27 @@ class LinearScorer:
         self.steps = steps
         self.step = 0
         self.refused = 0
-        self.weights = self._no_weights(16)
-        self.scratch = _scratch(self.weights)
+        self._keep(self._no_weights(16))
         self.scratch.dirty[:] = 1  # nothing of a new learner is stored yet
 
     def learn(self, batch: Batch, loss: Loss) -> Floats:
         """Learn each list in order; returns the score each row had just before its list was learnt."""
-        self.grow(batch.n_columns)
-        out = np.empty(len(batch.y))
+        out, done = np.empty(len(batch.y)), 0
         number, knob, song, chains, visit, sample, generator = loss
-        known = (*self.weights, *self.scratch, self.step, self.refused, *self.steps)
-        how = (number, knob, *song, *chains, *visit, sample, generator)
-        self.step, self.refused = learn_flat(*batch.arrays, *known, *how, out)
+        how: tuple[Any, ...] = (*self.steps, number, knob, *song, *chains, *visit, sample, generator)
+        while done < batch.n_lists:
+            kept: tuple[Any, ...] = (self._floats, self._counts, self._held, self._dirty)
+            stands = (self.step, self.refused, done, out)
+            self.step, self.refused, done = learn_lists(*batch.arrays, *kept, *how, *stands)  # type: ignore[call-arg]
+            if done < batch.n_lists:  # to look through all columns first would cost too much
+                first, end = batch.indptr[batch.lists[done : done + 2]]
+                self.grow(int(batch.indices[first:end].max()) + 1)
         return out
 
     def scores(self, indptr: Ints, indices: Columns, values: Floats) -> Floats:
         """The served score of each row; changes nothing."""
         out = np.empty(len(indptr) - 1)
-        score(indptr, indices, values, self.weights, self.scratch.inverse, self.step, self.steps.horizon, out)
+        score(indptr, indices, values, self._floats, self._counts, self.step, self.steps.horizon, out)
         return out
 
     def shares(self, indptr: Ints, indices: Columns, values: Floats) -> Floats:  # noqa: ARG002
@@ -68,11 +89,9 @@ class LinearScorer:
         size = len(self.weights.w)
         if n_columns > size:
             fresh = self._no_weights((1 << (n_columns - 1).bit_length()) - size)
-            self.weights = Weights(
-                *(np.concatenate([old, new]) for old, new in zip(self.weights, fresh, strict=True))
-            )
             dirty = self.scratch.dirty
-            self.scratch = _scratch(self.weights)
+            both = zip(self.weights, fresh, strict=True)
+            self._keep(Weights(*(np.concatenate([old, new]) for old, new in both)))
             self.scratch.dirty[:] = 1
             self.scratch.dirty[: len(dirty)] |= dirty
 
@@ -84,8 +103,7 @@ class LinearScorer:
 
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave."""
-        self.weights = Weights(*(np.array(state[name]) for name in Weights._fields))
-        self.scratch = _scratch(self.weights)
+        self._keep(Weights(*(np.array(state[name]) for name in Weights._fields)))
         self.step, self.refused = int(state["step"]), int(state["refused"])
 
     def dirty(self) -> dict[str, list[int] | None]:
@@ -119,8 +137,30 @@ class LinearScorer:
         mine.touches[:] += theirs.touches
         self.step += other.step
         mine.last[:] = np.where(mine.touches > 0, self.step, 0)
-        self.scratch = _scratch(mine)
+        self._keep(mine)
         self.scratch.dirty[:] = 1
+
+    def _keep(self, weights: Weights) -> None:
+        """Go on from these, laid out as the kernel takes them: fewer arrays to hand over a list."""
+        size = len(weights.w)
+        self._floats, self._counts = np.zeros((KEPT, size)), np.zeros((INTS, size), np.int64)
+        for view, values in zip(self.weights, weights, strict=True):
+            view[:] = values
+        self._floats[INVERSE] = inverse_scales(weights)
+        self._held, self._dirty = unheld(size)
+
+    @property
+    def weights(self) -> Weights:
+        """What is kept of each column: views, made anew each time, as a deep copy of views would be apart."""
+        views = {name: self._counts[row] for name, row in COUNTS.items()}
+        return Weights(**views, **{name: self._floats[row] for name, row in NUMBERS.items()})
+
+    @property
+    def scratch(self) -> Scratch:
+        """What follows from it; views too."""
+        return Scratch(
+            self._floats[INVERSE], self._floats[SLOPE], self._floats[SIZE], self._held, self._dirty
+        )
 
     def _no_weights(self, size: int) -> Weights:
         return Weights(
@@ -137,15 +177,9 @@ class LinearScorer:
         return moved
 
 
-def _scratch(weights: Weights) -> Scratch:
-    size = len(weights.w)
-    return Scratch(
-        inverse=inverse_scales(weights),
-        gradient=np.zeros(size),
-        bulk=np.zeros(size),
-        held=np.zeros(size, dtype=np.int32),
-        dirty=np.zeros(-(-size // (1 << BLOCK_BITS)), dtype=np.uint8),
-    )
+def unheld(n: int) -> tuple[Counts, Flags]:
+    """Of n columns none is held by a list, no block has changed."""
+    return np.zeros(n, np.int32), np.zeros(-(-n // (1 << BLOCK_BITS)), np.uint8)
 
 
 def _add_sums(mine: Weights, other: Weights) -> None:

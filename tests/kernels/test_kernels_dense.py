@@ -41,19 +41,19 @@ def test_a_table_is_learnt_to_the_same_bits_as_scattered_rows(learner, scale):
 
 
 @pytest.mark.parametrize(
-    ("rows", "same"),
+    ("rows", "n"),
     [
-        ([[0, 2, 5], [0, 2, 5]], True),
-        ([[3]], True),
-        ([[0, 2, 5], [0, 2, 6]], False),
-        ([[0, 2], [0, 2, 5]], False),
-        ([[2, 0], [2, 0]], False),  # not in order
-        ([[1, 1], [1, 1]], False),  # twice
-        ([[], []], False),
-        ([], False),
+        ([[0, 2, 5], [0, 2, 5]], 3),
+        ([[3]], 1),
+        ([[0, 2, 5], [0, 2, 6]], 0),
+        ([[0, 2], [0, 2, 5]], 0),
+        ([[2, 0], [2, 0]], 0),  # not in order
+        ([[1, 1], [1, 1]], 0),  # twice
+        ([[], []], 0),
+        ([], 0),
     ],
 )
-def test_rows_with_the_same_columns_are_told_from_others(rows, same):
+def test_rows_with_the_same_columns_are_told_from_others(rows, n):
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     indices = np.array([j for row in rows for j in row], dtype=np.int32)
-    assert same_columns(indptr, indices, 0, len(rows)) == same
+    assert same_columns(indptr, indices, 0, len(rows)) == n

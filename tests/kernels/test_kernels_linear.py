@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamrank.kernels.columns import AVERAGE, INTS, INVERSE, KEPT
 from streamrank.kernels.linear import score
 from streamrank.kernels.weights import (
     LARGEST,
@@ -121,7 +122,9 @@ def scored(dense, average, inverse):
     out = np.full(n, np.nan)
     indptr = np.arange(0, n * m + 1, m)
     columns = np.tile(np.arange(m, dtype=np.int32), n)
-    score(indptr, columns, dense.ravel(), weights(len(average), average=average), inverse, 9, 5, out)
+    floats, counts = np.zeros((KEPT, len(average))), np.zeros((INTS, len(average)), np.int64)
+    floats[AVERAGE], floats[INVERSE] = average, inverse
+    score(indptr, columns, dense.ravel(), floats, counts, 9, 5, out)
     return out
 
 

@@ -119,9 +119,14 @@ def list_loss(
 
 @jit
 def list_slopes(
-    loss: Loss,
-    q: int,
-    first: int,
+    number: int,
+    knob: float,
+    settings: SongSettings,
+    sample: int,
+    generator: Words,
+    known: int,
+    u: Floats,
+    query: Floats,
     s: Floats,
     y: Floats,
     c: Floats,
@@ -131,10 +136,10 @@ def list_slopes(
     pair_c: Floats,
     ds: Floats,
 ) -> None:
-    """The slope of the loss of list q of a batch, whose rows begin at `first`; a memory moves with it."""
-    if loss.number == SONG:
-        song_list(s, y, c, mode, better, worse, pair_c, loss.song, loss.chains, loss.visit, q, first, ds)
-    elif loss.sample > 0 and mode != 2:
-        robirank(s, y, c, mode, loss.knob == 2.0, loss.sample, loss.generator, ds)
+    """The slope of a loss for a list; what SONG knows of its query, u and three numbers, moves with it."""
+    if number == SONG:
+        song_list(s, y, c, mode, better, worse, pair_c, settings, known, u, query, ds)
+    elif sample > 0 and mode != 2:
+        robirank(s, y, c, mode, knob == 2.0, sample, generator, ds)
     else:
-        list_loss(loss.number, loss.knob, s, y, c, mode, better, worse, pair_c, ds)
+        list_loss(number, knob, s, y, c, mode, better, worse, pair_c, ds)

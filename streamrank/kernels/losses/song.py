@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import jit
-from ..keyed import Chains, Visit
 from .gains import gains, place
 from .pairs import Columns, Floats
 
@@ -165,39 +164,24 @@ def song_list(
     worse: Columns,
     pair_c: Floats,
     settings: SongSettings,
-    chains: Chains,
-    visit: Visit,
-    q: int,
-    first: int,
+    known: int,
+    u: Floats,
+    query: Floats,
     ds: Floats,
 ) -> None:
-    """`song` on list q of a batch, its u and query values taken from the chains and put back.
-
-    A list without a query, and each explicit pair, is one of a query that never comes again.
-    """
-    m, slot = len(s), visit.slot[q]
-    unknown = np.array([np.nan, np.nan, 0.0])
-    if mode == 2:
-        ds[:] = 0.0
-        label, both, scores, slopes = np.array([1.0, 0.0]), np.empty(2), np.empty(2), np.empty(2)
-        for p in range(len(better)):
-            if pair_c[p] > 0.0:
-                i, j = better[p], worse[p]
-                scores[0], scores[1] = s[i], s[j]
-                both[:] = pair_c[p]
-                unknown[0] = unknown[1] = np.nan
-                unknown[2] = 0.0
-                song(scores, label, both, 0, settings, 2, np.zeros(2), unknown, slopes)
-                ds[i] += slopes[0]
-                ds[j] += slopes[1]
-        ds *= 2.0 / m
+    """`song` on a list; each explicit pair is a list of a query that never comes again."""
+    if mode != 2:
+        song(s, y, c, mode, settings, known, u, query, ds)
         return
-    u = np.zeros(m)
-    if slot < 0:
-        song(s, y, c, mode, settings, m, u, unknown, ds)
-        return
-    for i in range(m):
-        u[i] = chains.u[visit.entry[first + i]]
-    song(s, y, c, mode, settings, visit.known[q], u, chains.query[slot], ds)
-    for i in range(m):
-        chains.u[visit.entry[first + i]] = u[i]
+    ds[:] = 0.0
+    label, both, scores, slopes = np.array([1.0, 0.0]), np.empty(2), np.empty(2), np.empty(2)
+    for p in range(len(better)):
+        if pair_c[p] > 0.0:
+            i, j = better[p], worse[p]
+            scores[0], scores[1] = s[i], s[j]
+            both[:] = pair_c[p]
+            unknown = np.array([np.nan, np.nan, 0.0])
+            song(scores, label, both, 0, settings, 2, np.zeros(2), unknown, slopes)
+            ds[i] += slopes[0]
+            ds[j] += slopes[1]
+    ds *= 2.0 / len(s)
