@@ -1,7 +1,6 @@
 """A worker and a broker that is away for a while."""
 
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -10,78 +9,19 @@ from streamrank.errors import SourceDown, StoreFull
 from streamrank.pipeline import worker as workers
 from streamrank.pipeline.worker import Worker
 from streamrank.simulation import Settings, Simulator
-from streamrank.sources.topics import Bounds
 from streamrank.state import open_store
 from streamrank.state.digest import shard_digests
 from streamrank.state.memory import MemoryStore
+from tests.pipeline.broker import Broker
 
 VALUES = list(Simulator(Settings(events=600, seed=3)).records())
-PARTITIONS = (0, 1)
-
-
-class Broker:
-    """A topic of two partitions in memory; `away` are calls by name and number that find nobody."""
-
-    name, generation = "t", 1
-
-    def __init__(self, away=()):
-        self.away, self.calls = set(away), dict.fromkeys(("poll", "bounds", "shown"), 0)
-        self.paused, self.waits = set(PARTITIONS), []
-        self.at = dict.fromkeys(PARTITIONS, 0)
-        self.noted = [("assigned", list(PARTITIONS))]
-
-    def call(self, what):
-        self.calls[what] += 1
-        if (what, self.calls[what]) in self.away:
-            raise SourceDown("nobody is there")
-
-    def changes(self):
-        taken, self.noted = self.noted, []
-        return taken
-
-    def assigned(self):
-        return set(PARTITIONS)
-
-    def poll(self, timeout_ms):
-        self.waits.append(timeout_ms)
-        self.call("poll")
-        found = {}
-        for partition in set(PARTITIONS) - self.paused:
-            start = self.at[partition]
-            mine = VALUES[partition::2][start : start + 50]
-            self.at[partition] += len(mine)
-            found[partition] = [SimpleNamespace(offset=start + n, value=v) for n, v in enumerate(mine)]
-        return {partition: messages for partition, messages in found.items() if messages}
-
-    def pause(self, partition):
-        self.paused.add(partition)
-
-    def resume(self, partition, offset):
-        self.at[partition] = offset
-        self.paused.discard(partition)
-
-    def position(self, partition):
-        return self.at[partition]
-
-    def identity(self):
-        return "the same"
-
-    def bounds(self, partition):
-        self.call("bounds")
-        return Bounds(0, len(VALUES[partition::2]))
-
-    def shown(self, _):
-        self.call("shown")
-        return 0
-
-    def show(self, offsets):
-        pass
+LOGS = VALUES[0::2], VALUES[1::2]
 
 
 def learn(**options):
     settings = load_settings(None, {}, base={"commit_every": 120, **options.pop("base", {})})
     with open_store("memory://") as store:
-        worker = Worker(settings, store, Broker(**options), group="g")
+        worker = Worker(settings, store, Broker(LOGS, **options), group="g")
         worker.run(lambda: False, until_idle_s=0.0)
         return shard_digests(store), worker.counts, worker.topic.waits
 
@@ -146,7 +86,7 @@ def test_a_disk_that_is_full_for_a_while_is_waited_for(tmp_path):
 
     with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         worker = Worker(
-            load_settings(None, {}, base={"commit_every": 120}), store, Broker(), group="g", at=at
+            load_settings(None, {}, base={"commit_every": 120}), store, Broker(LOGS), group="g", at=at
         )
         worker.run(lambda: False, until_idle_s=0.0)
         assert len(polls) > 20
