@@ -6,10 +6,11 @@ from zlib import crc32
 
 import numpy as np
 
-from ..features.batch import Ints
+from ..features.batch import Floats, Ints
 from ..kernels.factors import CLICKS, LAST, RECENT, Factors, begin_rows
 from ..kernels.splitmix import Words
 from ..kernels.traits import BLOCK_BITS, Bytes
+from .pooling import Elsewhere
 from .rows import Rows
 
 NOISE = 0.1  # spread of new factors
@@ -28,6 +29,7 @@ class FactorTables:
     How large they are follows from the rows taken alone, so it is the same however clicks were batched. Users
     and items have up to `per_row` traits each; if that is 0, there are none at all. An item that is described
     and not clicked yet stands on the shelf, which holds as many as `items`: only what was clicked is drawn.
+    Shards that pool (`pooling.py`) share items and traits: of each row `elsewhere` is what others add to it.
     """
 
     def __init__(
@@ -38,6 +40,9 @@ class FactorTables:
         self.traits, self.shelf = Rows(max_traits), Rows(max_items)
         self._ones = np.array([d, d + 1, 2 * d + 2][: 3 if recent else 2])  # G of U; of V, and of W
         self.arrays = self._empty(16, 16, *(16, 16) if per_row else (0, 0))
+        self.shared = ("items", "traits") if per_row else ("items",)
+        self.squares = {"items": self._ones[1:], "traits": self._ones[1:2]}  # columns of G
+        self.elsewhere = {"items": Elsewhere(self.arrays.items.shape[1]), "traits": Elsewhere(d + 3)}
         self.standing: Ints = np.zeros(2, np.int64)  # items in use, rows of items
         self.dirty_users: Bytes = np.ones(1, np.uint8)
         self.dirty_items: Bytes = np.ones(1, np.uint8)
@@ -141,6 +146,7 @@ class FactorTables:
         while not self.traits.has_room_for(names):
             gone = self.traits.evict(self.arrays.trait_marks[:, LAST])
             self.dirty_traits[gone >> BLOCK_BITS] = 1
+            self.elsewhere["traits"].clear(gone)
             for of, dirty in (
                 (self.arrays.user_traits, self.dirty_users),
                 (self.arrays.item_traits, self.dirty_items),
@@ -173,6 +179,7 @@ class FactorTables:
             a.item_marks[gone, LAST] = -1
             a.item_traits[gone] = -1
             self.dirty_items[gone >> BLOCK_BITS] = 1
+            self.elsewhere["items"].clear(gone)
             # the row will be another item's, which nobody has clicked yet
             left = np.isin(a.user_marks[:, RECENT:], gone)
             a.user_marks[:, RECENT:][left] = -1
@@ -203,6 +210,8 @@ class FactorTables:
                     getattr(grown, name)[: len(old)] = old
                     self.arrays = self.arrays._replace(**{name: getattr(grown, name)})
                 setattr(self, f"dirty_{table}", _all_blocks(getattr(self.arrays, OF[table][0])))
+                if table in self.elsewhere:
+                    self.elsewhere[table].grow(_room(n))
 
     # -- state ---------------------------------------------------------------------------------------------
 
@@ -211,7 +220,10 @@ class FactorTables:
         state = {name: getattr(self.arrays, name) for table in self._stored() for name in self._names(table)}
         for table in self._stored():
             state |= getattr(self, table).to_state(IDS[table])
-        return state
+        return state | {f"{table}_elsewhere": part.rows for table, part in self._pooled()}
+
+    def _pooled(self) -> list[tuple[str, Elsewhere]]:
+        return [(table, part) for table, part in self.elsewhere.items() if len(part.rows)]
 
     def _stored(self) -> tuple[str, ...]:
         return tuple(OF) if self.per_row else ("users", "items")
@@ -227,10 +239,15 @@ class FactorTables:
         self.arrays = self._empty(*sizes)._replace(**{name: np.array(state[name]) for name in names})
         for table in self._stored():
             getattr(self, table).from_state(IDS[table], state)
+        for table in self.shared:
+            stored = state.get(f"{table}_elsewhere", self.elsewhere[table].rows[:0])
+            self.elsewhere[table].put(np.array(stored))
         self.in_use()
         self.mark_all()
         for table in OF:
             getattr(self, f"dirty_{table}")[:] = 0
+        for _, part in self._pooled():
+            part.dirty[:] = 0
 
     def dirty(self) -> dict[str, list[int] | None]:
         """The blocks of rows that changed since the last call, and the ids."""
@@ -242,6 +259,10 @@ class FactorTables:
             marks[:] = 0
             if blocks:
                 changed |= dict.fromkeys(self._names(table), blocks)
+        for table, part in self._pooled():
+            if blocks := np.flatnonzero(part.dirty).tolist():
+                changed[f"{table}_elsewhere"] = blocks
+            part.dirty[:] = 0
         return changed
 
     def in_use(self) -> None:
@@ -251,6 +272,47 @@ class FactorTables:
     def mark_all(self) -> None:
         """Everything changed."""
         for table in OF:
+            setattr(self, f"dirty_{table}", _all_blocks(getattr(self.arrays, OF[table][0])))
+        for _, part in self._pooled():
+            part.mark_all()
+
+    # -- what shards teach each other ----------------------------------------------------------------------
+
+    def marks(self, table: str) -> Ints:
+        """The marks of a table's rows."""
+        found: Ints = getattr(self.arrays, OF[table][1])
+        return found
+
+    def growth(self, table: str, keys: Sequence[Hashable]) -> int:
+        """By how many bytes the state grows, at most, when these get rows and each has its `elsewhere`."""
+        held, part = getattr(self, table), self.elsewhere[table].rows
+        arrays = [getattr(self.arrays, name) for name in self._names(table)]
+        n: int = max(len(arrays[0]), _room(max(len(held.ids), len(held) + len(keys))))
+        width: int = sum(array[0].nbytes for array in arrays) + 8 * part.shape[1]
+        before: int = sum(array.nbytes for array in arrays) + part.nbytes
+        return n * width - before + sum(len(repr(key)) + 9 for key in keys)
+
+    def begin(self, table: str, keys: Sequence[Hashable]) -> None:
+        """Rows for what other shards know: in use, without a click, and the first to go."""
+        if table == "traits":
+            self._trait_rows([str(name) for name in keys], 0)
+            return
+        rows = self.item_rows(keys)
+        self.arrays.item_marks[rows, LAST] = 0
+        self.in_use()
+
+    def starts(self, table: str) -> Floats:
+        """Every row of items or traits as it begins: by its id."""
+        starts: Floats = np.zeros_like(getattr(self.arrays, table))
+        keys = [(row, key) for row, key in enumerate(getattr(self, table).ids) if key is not None]
+        if table == "items" and keys:
+            rows, words = np.array([row for row, _ in keys]), self._words([key for _, key in keys])
+            begin_rows(starts, self.arrays.item_marks.copy(), rows, words, self._d, self._ones[1:], NOISE)
+        return starts
+
+    def mark_shared(self) -> None:
+        """All items and traits changed."""
+        for table in self.shared:
             setattr(self, f"dirty_{table}", _all_blocks(getattr(self.arrays, OF[table][0])))
 
     def merge(self, other: Self) -> None:
@@ -281,6 +343,8 @@ class FactorTables:
         mine.user_marks[at, RECENT:] = of_theirs[there.user_marks[rows, RECENT:]]
         if self.per_row:
             self._merge_traits(other)
+        for _, part in self._pooled():  # what the mean says is of no shard's steps alone
+            part.put(np.zeros_like(part.rows))
         self.in_use()
         self.mark_all()
 
@@ -297,18 +361,19 @@ class FactorTables:
         mine.traits[at] = merged
         mine.trait_marks[at, LAST] = np.maximum(mine.trait_marks[at, LAST], there.trait_marks[rows, LAST])
         mine.trait_marks[at, CLICKS] = a + b
-        of_theirs = np.full(len(other.traits.ids) + 1, -1, np.int64)  # the last for "none"
-        of_theirs[rows] = at
         for table in ("users", "items"):
-            keys = getattr(self, table)
-            rows, at = _matched(getattr(other, table), keys, keys.find)
-            name = OF[table][2]
-            here, theirs = getattr(mine, name), of_theirs[getattr(there, name)[rows]]
-            bare = (here[at] < 0).all(axis=1)
-            here[at[bare]] = theirs[bare]
+            of = getattr(other.arrays, OF[table][2])
+            self.take_traits(table, getattr(other, table).ids, of, other.traits.ids)
         for key in other.shelf.ids:
             if key is not None and not self.traits_of("items", key):
                 self.describe("items", key, other.traits_of("items", key), 0)
+
+    def take_traits(self, table: str, ids: Sequence[Hashable], of: Ints, names: Sequence[Hashable]) -> None:
+        """Let users or items without traits have those they have elsewhere: `of` are rows of `names`."""
+        at = getattr(self, table).places(ids)
+        here, known = getattr(self.arrays, OF[table][2]), self.traits.places([*names, None])  # -1: none
+        bare = (at >= 0) & (here[at] < 0).all(axis=1)
+        here[at[bare]] = known[of[: len(ids)][bare]]
 
 
 def _matched(other: Rows, mine: Rows, take: Callable[[Hashable], int]) -> tuple[Ints, Ints]:

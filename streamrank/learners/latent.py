@@ -1,5 +1,6 @@
 """RoBiRank for users and items: factors learnt from one click at a time."""
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
@@ -15,6 +16,7 @@ from ..kernels.latent import BPR, ROBIRANK, Stratum, learn_clicks, learn_single
 from ..kernels.traits import Step
 from .checking import positive, whole
 from .factors import FactorTables
+from .pooling import Taught, pool, taught
 from .strata import Job, shift_for, sub_passes
 from .traits import EACH, traits_told
 
@@ -479,10 +481,28 @@ class RoBiRankMF(river.reco.base.Ranker):
 
         A user of both (a stream not keyed by user) is taken from where they clicked more. An item that only
         one side has clicked stays as it is there. Shards start an item alike, since its id decides the noise;
-        the longer they learn apart, the less the mean says: few, long shards, or one.
+        the longer they learn apart, the less the mean says: few, long shards, or such as `pool`.
         """
         self._tables.merge(other._tables)
         self._clicks += other._clicks
+
+    def taught(self) -> dict[str, Taught]:
+        """What `pool` of another shard takes: a copy, which stays as it is when this one learns on."""
+        return taught(self._tables)
+
+    def pool(self, others: Sequence[Mapping[str, Taught]], n_bytes: float = math.inf) -> bool:
+        """Let items, and traits, be where the steps of this shard and of others together lead (`pooling.py`).
+
+        Users are not touched, and clicks stay each shard's own, so that a merge counts them once. False, and
+        nothing is changed, where the state would grow by more than `n_bytes`.
+
+        >>> one, two = (RoBiRankMF(d=4, seed=1) for _ in range(2))
+        >>> one.learn_one("ann", "jazz"), two.learn_one("bob", "rock")
+        (None, None)
+        >>> one.pool([two.taught()]), one.rank("ann", ["rock", "jazz"])
+        (True, ['jazz', 'rock'])
+        """
+        return pool(self._tables, others, n_bytes)
 
     def _unit_test_skips(self) -> set[str]:
         return {"check_emerging_features", "check_disappearing_features"}

@@ -2,7 +2,7 @@
 
 from bisect import insort
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,10 @@ class Rows:
     def find(self, key: Hashable) -> int:
         """The row of an id, -1 if it has none."""
         return self._row.get(key, -1)
+
+    def places(self, keys: Sequence[Hashable]) -> Ints:
+        """`find` of each."""
+        return np.fromiter(map(self._row.get, keys, repeat(-1)), np.int64, len(keys))
 
     def lacks_room_for(self, key: Hashable) -> bool:
         """Whether a row must be freed before this id can have one."""
