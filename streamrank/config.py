@@ -116,6 +116,12 @@ class ServeSettings(_Section, frozen=True):
     explore: bool = True  # a learner that explores samples the order shown; false: best first
 
 
+class PoolSettings(_Section, frozen=True):
+    """How shards of one store keep the items of their recommenders together."""
+
+    every_seconds: int = 0  # between takings-in of what other shards learnt; 0 for never
+
+
 class ReconcileSettings(_Section, frozen=True):
     """When the full-batch optimum takes the place of the online weights, and what is kept to go back."""
 
@@ -163,6 +169,7 @@ class Settings(_Section, frozen=True):
     serve: ServeSettings = ServeSettings()
     kafka: KafkaSettings = KafkaSettings()
     snapshots: SnapshotSettings = SnapshotSettings()
+    pool: PoolSettings = PoolSettings()
     reconcile: ReconcileSettings = ReconcileSettings()
     archive: ArchiveSettings = ArchiveSettings()
     events: EventSettings = EventSettings()
@@ -295,6 +302,7 @@ def _check(settings: Settings) -> None:
         "redis.retry_ms": settings.redis.retry_ms,
         "serve.keep_mb": settings.serve.keep_mb,
         "archive.keep_mb": settings.archive.keep_mb,
+        "pool.every_seconds": settings.pool.every_seconds,
         "reconcile.every_events": settings.reconcile.every_events,
         "reconcile.every_seconds": settings.reconcile.every_seconds,
         "archive.keep_days": settings.archive.keep_days,

@@ -64,7 +64,7 @@ class Checkpoint:
         flow.source = flow.source or source
         self._events = flow.counts["events"]
         self._time = now()
-        self._adopted = adopt_config
+        self._touched = adopt_config
 
     def maybe_commit(self) -> bool:
         """Commit if enough events or time have passed."""
@@ -76,16 +76,27 @@ class Checkpoint:
         return True
 
     def due_s(self) -> float:
-        """Seconds until what was taken is to be committed; infinite when nothing was."""
+        """Seconds until what changed is to be committed; infinite when nothing did."""
+        if self._touched:
+            return 0.0
         if self.flow.offset == self._start:
             return math.inf
         return max(self._seconds - (self._now() - self._time), 0.0)
+
+    def touch(self) -> None:
+        """Something else than a record changed the flow: it is to be committed at once."""
+        self._touched = True
+
+    @property
+    def room(self) -> float:
+        """Bytes by which the shard may still grow."""
+        return self._budget.room if self._budget else math.inf
 
     def commit(self, *, settled: Sequence[tuple[int, int]] = ()) -> None:
         """Store all changes since the last commit, at once."""
         flow = self.flow
         idle = flow.offset == self._start and flow.counts["events"] == self._events
-        if idle and not settled and not self._adopted:
+        if idle and not settled and not self._touched:
             return
         self._check()
         flow.learn()  # (4)
@@ -107,7 +118,7 @@ class Checkpoint:
             letters=flow.letters,
             settled=settled,
         )  # (7)
-        flow.letters, self._adopted = [], False
+        flow.letters, self._touched = [], False
         self._start, self._events, self._time = flow.offset, flow.counts["events"], self._now()
         self.seconds += self._time - began
         if self._archive:

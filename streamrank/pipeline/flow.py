@@ -52,7 +52,7 @@ class Flow:
     """One shard: everything that a partition's records change, and nothing else.
 
     The result is a function of the records in their order. It does not depend on how they arrived, on the
-    wall clock, or on when commits fell.
+    wall clock, or on when commits fell; unless its recommenders take in what other shards learnt (`pool.py`).
     """
 
     def __init__(self, settings: Settings) -> None:

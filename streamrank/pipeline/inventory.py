@@ -73,6 +73,11 @@ class Budget:
             self._bytes[kind_of(key)] += size
         self._warned = False
 
+    @property
+    def room(self) -> int:
+        """Bytes left."""
+        return self.limit - self._bytes.total()
+
     def check(self, writes: Mapping[str, bytes | None]) -> None:
         """Raise `StoreFull` if the shard would be too large with these; else count them in."""
         after = self._bytes.copy()

@@ -10,6 +10,8 @@ The protocol; the numbers stand in the code, and `at` is called with each of the
    counters are written in one transaction that checks owner and offset; (4c) it was made.
 5. For displays of lag only, the offset is committed to Kafka.
 6. Revoked, or told to stop: (6a) commit what is in hand, (6b) let go.
+7. Now and then, with `pool.every_seconds`: what other shards learnt of items is taken in, in memory (7); a
+   commit, as in 4, follows at once.
 
 On any doubt (a fence, another offset, a store or broker that is away) memory is dropped and the shard opened
 again: the store is the truth. Meanwhile its partition is paused and the others go on.
@@ -38,6 +40,7 @@ from ..errors import (
 from ..sources.topics import LiveTopic, Message
 from ..state.base import DeadLetter, Store
 from .letters import DeadLetters
+from .pool import Pool
 from .shard import Shard, shard_name
 from .upkeep import Upkeep
 
@@ -75,7 +78,7 @@ class Worker:
         self.owner = f"{group}@{socket.gethostname()}:{os.getpid()}"
         self.shards: dict[int, Shard] = {}
         self.counts: Counter[str] = Counter()  # of this process: records, commits, reopened, rejected, alarms
-        self.upkeep = Upkeep(settings, store)
+        self.upkeep, self.pool = Upkeep(settings, store), Pool(settings, store)
         self._letters, self._adopt_config = letters, adopt_config
         self._closed: dict[int, tuple[float, float]] = {}  # partition -> when to try again, since when
         self._uncommitted: dict[int, float] = {}  # partition -> since when its commits are refused
@@ -98,6 +101,7 @@ class Worker:
             for partition, messages in found.items():
                 self._take(partition, messages)
             self._open_due()  # not earlier: what was polled before is not of what is opened
+            self._pool_due()
             self._commit_due()
             self.upkeep.turn()
             watch()
@@ -200,6 +204,11 @@ class Worker:
         self.counts["records"] += len(messages)
         self.counts["rejected"] += shard.flow.counts["rejected"] - before
         self.at("3b")
+
+    def _pool_due(self) -> None:
+        for shard in self.pool.turn(self.shards.values()):
+            self.at("7")
+            shard.checkpoint.touch()
 
     def _commit_due(self) -> None:
         moved = {}
