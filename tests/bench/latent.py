@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 
 from streamrank.learners.latent import RoBiRankMF
 from streamrank.pipeline.recommend import evaluate_interactions, measures, rank_as_they_come, split
-from streamrank.pipeline.recommender import hits
+from streamrank.pipeline.recommender import CUT, hits
 from streamrank.sources.ratings import Interactions, read_interactions
 
 from .quality import DATA
@@ -38,6 +38,7 @@ def main() -> None:
     small = read_interactions([DATA / SETS["MovieLens-100K"]])
     prequential(small)
     fields(small)
+    shards(small)
 
 
 def quality(title: str, data: Interactions) -> None:
@@ -160,6 +161,42 @@ def _people() -> dict[str, dict[str, Any]]:
 def _rows(name: str) -> list[list[str]]:
     text = gzip.decompress((DATA / "movielens-100k" / name).read_bytes()).decode("latin-1")
     return [line.split("|") for line in text.splitlines()]
+
+
+def shards(data: Interactions) -> None:
+    """Users in several shards, merged where they are served: apart, or pooled so many times a pass."""
+    print(f"MovieLens-100K in shards by user, {HOW}, two passes, NDCG@10")
+    print(f"  {'':34s}" + "".join(f"{f'in {n}':>14s}" for n in (1, 2, 4)))
+    for label, times, pools in (
+        ("apart", 100, ""),
+        ("pooled once a pass", 1, "at once"),
+        ("pooled 10 times a pass", 10, "at once"),
+        ("pooled 100 times a pass", 100, "at once"),
+        ("100 times, one after the other", 100, "in turn"),
+    ):
+        found = [f"{_in_shards(data, n, times, pools if n > 1 else ''):14.4f}" for n in (1, 2, 4)]
+        print(f"  {label:34s}" + "".join(found))
+
+
+def _in_shards(data: Interactions, n_shards: int, times: int, pools: str) -> float:
+    train = split(data, HOW, SEED)
+    users, items = data.user[train].astype(np.int64), data.item[train].astype(np.int64)
+    rng, rankers = np.random.default_rng(SEED), [RoBiRankMF(seed=SEED) for _ in range(n_shards)]
+    for part in [part for _ in range(2) for part in np.array_split(rng.permutation(len(users)), times)]:
+        for k, ranker in enumerate(rankers):
+            mine = part[users[part] % n_shards == k]
+            ranker.fit(users[mine], items[mine])
+            if pools == "in turn":
+                ranker.pool([other.taught() for other in rankers if other is not ranker])
+        if pools == "at once":
+            said = [ranker.taught() for ranker in rankers]
+            for k, ranker in enumerate(rankers):
+                ranker.pool(said[:k] + said[k + 1 :])
+    for other in rankers[1:]:
+        rankers[0].merge(other)
+    U, V = rankers[0].factors_of(range(len(data.users)), range(len(data.items)))
+    V[np.bincount(items, minlength=len(V)) == 0] = -np.inf
+    return measures(U, V, (users, items), (data.user[~train], data.item[~train]))[f"ndcg@{CUT}"]
 
 
 def speed() -> None:
