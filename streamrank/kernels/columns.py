@@ -31,8 +31,8 @@ MOVED, WANTED, TAKEN, KEPT = 4, 5, 8, 10  # where these end
 # and, behind what was taken, slopes, the sums of the sizes of their terms, and room for four numbers more
 G, BULK, A, B, C, D = range(TAKEN, 14)
 FLOATS = 14
-LAST, TOUCHES, SEEN = range(3)  # rows of whole numbers
-INTS = 3
+LAST, TOUCHES, SEEN, FILLED = range(4)  # rows of whole numbers
+INTS = 4
 
 
 @jit

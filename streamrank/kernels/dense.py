@@ -6,7 +6,7 @@ processor can, and over what is kept of just these columns (`columns.py`).
 
 import numpy as np
 
-from .columns import BULK, INVERSE, PIVOT, SEEN, SQUARE, TOTAL, A, B, G
+from .columns import BULK, FILLED, INVERSE, PIVOT, SEEN, SQUARE, TOTAL, A, B, C, G
 from .jit import jit
 from .lanes import dot
 from .weights import UINT, Columns, Floats, Ints, aged, inverse_scale, usual_range
@@ -69,25 +69,30 @@ def table_scores(values: Floats, begin: int, n: int, f: Floats, out: Floats, fir
 @jit
 def see_table(values: Floats, begin: int, n_rows: int, n: int, f: Floats, i: Ints) -> None:
     """`see_values` of a table of values."""
-    low, high, width = A, B, UINT(n)
+    low, high, filled, width = A, B, C, UINT(n)
     for k in range(width):
-        f[low, k], f[high, k] = usual_range(i[SEEN, k], f[PIVOT, k], f[TOTAL, k], f[INVERSE, k])
+        f[low, k], f[high, k] = usual_range(
+            i[SEEN, k], i[FILLED, k], f[PIVOT, k], f[TOTAL, k], f[SQUARE, k], f[INVERSE, k]
+        )
+    for k in range(width):
+        f[filled, k] = 0.0
     fours = n_rows - n_rows % 4
     for r in range(0, fours, 4):  # four rows at a time: a sum is read and written once for all
         x0 = UINT(begin) + UINT(r) * width
         x1, x2, x3 = x0 + width, x0 + width + width, x0 + width + width + width
         for k in range(width):
             least, most, middle = f[low, k], f[high, k], f[PIVOT, k]
-            d0 = min(max(values[x0 + k], least), most) - middle
-            d1 = min(max(values[x1 + k], least), most) - middle
-            d2 = min(max(values[x2 + k], least), most) - middle
-            d3 = min(max(values[x3 + k], least), most) - middle
+            v0, v1, v2, v3 = values[x0 + k], values[x1 + k], values[x2 + k], values[x3 + k]
+            d0, d1 = min(max(v0, least), most) - middle, min(max(v1, least), most) - middle
+            d2, d3 = min(max(v2, least), most) - middle, min(max(v3, least), most) - middle
+            f[filled, k] += ((v0 != 0.0) + (v1 != 0.0)) + ((v2 != 0.0) + (v3 != 0.0))
             f[TOTAL, k] = (((f[TOTAL, k] + d0) + d1) + d2) + d3
             f[SQUARE, k] = (((f[SQUARE, k] + d0 * d0) + d1 * d1) + d2 * d2) + d3 * d3
     for r in range(fours, n_rows):
         x0 = UINT(begin) + UINT(r) * width
         for k in range(width):
             d = min(max(values[x0 + k], f[low, k]), f[high, k]) - f[PIVOT, k]
+            f[filled, k] += values[x0 + k] != 0.0
             f[TOTAL, k] += d
             f[SQUARE, k] += d * d
     for k in range(width):
@@ -100,7 +105,8 @@ def see_table(values: Floats, begin: int, n_rows: int, n: int, f: Floats, i: Int
                 f[TOTAL, k] += value - f[PIVOT, k]
                 f[SQUARE, k] += (value - f[PIVOT, k]) * (value - f[PIVOT, k])
     for k in range(width):
-        i[SEEN, k], f[TOTAL, k], f[SQUARE, k] = aged(i[SEEN, k] + n_rows, f[TOTAL, k], f[SQUARE, k])
+        count, held = i[SEEN, k] + n_rows, i[FILLED, k] + int(f[filled, k])
+        i[SEEN, k], i[FILLED, k], f[TOTAL, k], f[SQUARE, k] = aged(count, held, f[TOTAL, k], f[SQUARE, k])
     for k in range(width):
         f[INVERSE, k] = inverse_scale(i[SEEN, k], f[PIVOT, k], f[TOTAL, k], f[SQUARE, k])
 

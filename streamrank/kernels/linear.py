@@ -6,6 +6,7 @@ import numpy.typing as npt
 from .columns import (
     AVERAGE,
     BULK,
+    FILLED,
     FLOATS,
     INTS,
     INVERSE,
@@ -128,8 +129,8 @@ def learn_lists(
     chains = Chains(key, kept, following, head, n_kept, numbers, space)
     visit = Visit(slots, fresh, items, max_items)
     w, inverse, gradient, bulk = floats[W], floats[INVERSE], floats[SLOPE], floats[SIZE]
-    seen, sums = counts[SEEN], (floats[PIVOT], floats[TOTAL], floats[SQUARE])
-    weights = Weights(w, floats[M1], floats[M2], floats[AVERAGE], counts[LAST], counts[TOUCHES], seen, *sums)
+    seen, sums = (counts[SEEN], counts[FILLED]), (floats[PIVOT], floats[TOTAL], floats[SQUARE])
+    weights = Weights(w, floats[M1], floats[M2], floats[AVERAGE], counts[LAST], counts[TOUCHES], *seen, *sums)
     scratch = Scratch(inverse, gradient, bulk, held, dirty)
     n_rows, n_values = longest(indptr, lists)
     f = np.empty((FLOATS, min(n_values, len(w))))

@@ -23,7 +23,10 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 MEMORY = 1.0 / (1.0 - BETA2)  # steps that the second moment remembers
 LARGEST = 1.7e308  # a score beyond is cut, so that a ranking always has an order
 STEEPEST = 1e20  # a value or slope beyond is refused: above any clock in nanoseconds, below FLT_MAX as "none"
-YOUNG = 32  # values from which on a column's mean and scale are trusted to say what is an outlier
+YOUNG, FEW = (
+    32,
+    8,
+)  # values, and values that are not 0, from which on a column is trusted to say what is an outlier
 REACH = 10.0  # scales from the mean: a value beyond counts as one that far
 LONG = 20_000  # values after which the older ones count half, so that a scale can follow a change
 UNBIASED = 20_000  # touches from which on Adam's moments need no correction
@@ -42,6 +45,7 @@ class Weights(NamedTuple):
     touches: Ints  # how many steps moved it: what Adam's moments rest on
     seen: Ints  # how many values, and their sums about the pivot, for the scale; where a list holds
     #             the column in some rows only, the others count as 0, which is how they are scored
+    filled: Ints  # how many of them are not 0
     pivot: Floats  # the first value that is not 0; 0 while there is none
     total: Floats
     square: Floats
@@ -115,37 +119,41 @@ def inverse_scales(weights: Weights) -> Floats:
 
 
 @jit
-def usual_range(count: int, pivot: float, total: float, inverse: float) -> tuple[float, float]:
+def usual_range(
+    count: int, filled: int, pivot: float, total: float, square: float, inverse: float
+) -> tuple[float, float]:
     """The values that count in full in a column's sums: `REACH` scales about its mean; all while it is young.
 
-    Of a column that is mostly 0, a value no larger than the pivot is never an outlier: cut to what is usual
+    Of a column that is mostly 0, `REACH` times the usual size of its other values too: cut to what is usual
     among zeros, the rare values would let the scale, and with it the cut, shrink without end.
 
-    >>> usual_range(100, 3.0, -100.0, 0.5), usual_range(31, 3.0, 0.0, 1.0)
+    >>> usual_range(100, 100, 3.0, -100.0, 400.0, 0.5), usual_range(31, 31, 3.0, 0.0, 1.0, 1.0)
     ((-18.0, 22.0), (-inf, inf))
-    >>> usual_range(1000, 1.0, -999.0, 100.0)
-    (-1.0, 1.0)
+    >>> usual_range(1000, 7, 1.0, -993.0, 993.0, 12.0), usual_range(1000, 8, 1.0, -992.0, 992.0, 11.0)
+    ((-inf, inf), (-10.0, 10.0))
     """
-    if count < YOUNG or pivot == 0.0:  # nothing but zeros says nothing of the values to come
+    if count < YOUNG or filled < FEW:  # zeros say nothing of the values to come
         return -math.inf, math.inf
     mean, reach = pivot + total / count, REACH / inverse
     low, high = mean - reach, mean + reach
-    if abs(mean) < 0.5 * abs(pivot):
-        low, high = min(low, -abs(pivot)), max(high, abs(pivot))
+    if 2 * filled < count:
+        about_0 = square + pivot * (2.0 * total + count * pivot)
+        size = REACH * math.sqrt(max(about_0, 0.0) / filled)
+        low, high = min(low, -size), max(high, size)
     return low, high
 
 
 @jit
-def aged(count: int, total: float, square: float) -> tuple[int, float, float]:
+def aged(count: int, filled: int, total: float, square: float) -> tuple[int, int, float, float]:
     """A column's sums as they are kept: of very many values, the older ones count half.
 
-    >>> aged(7, 3.0, 5.0), aged(20_000, 3.0, 5.0)
-    ((7, 3.0, 5.0), (10000, 1.5, 2.5))
+    >>> aged(7, 7, 3.0, 5.0), aged(20_000, 30, 3.0, 5.0)
+    ((7, 7, 3.0, 5.0), (10000, 15, 1.5, 2.5))
     """
     if count < LONG:
-        return count, total, square
+        return count, filled, total, square
     half = count // 2
-    return half, total * (half / count), square * (half / count)
+    return half, filled // 2, total * (half / count), square * (half / count)
 
 
 @jit
@@ -196,7 +204,8 @@ def see_values(
     They are listed in `touched`, and `scratch.held` counts the rows that hold each: the caller puts it back
     to 0. Their `gradient` and `bulk` are left at 0.
     """
-    seen, pivot, total, square = weights.seen, weights.pivot, weights.total, weights.square
+    seen, filled = weights.seen, weights.filled
+    pivot, total, square = weights.pivot, weights.total, weights.square
     inverse, held, dirty = scratch.inverse, scratch.held, scratch.dirty
     low, high = scratch.gradient, scratch.bulk  # for now: memory is what a wide list costs
     n_touched = 0
@@ -206,9 +215,10 @@ def see_values(
             touched[n_touched] = j
             n_touched += 1
             if scale:
-                low[j], high[j] = usual_range(seen[j], pivot[j], total[j], inverse[j])
+                low[j], high[j] = usual_range(seen[j], filled[j], pivot[j], total[j], square[j], inverse[j])
         if scale:
             value = values[k]
+            filled[j] += value != 0.0
             if pivot[j] == 0.0 and value != 0.0:  # all before it were 0
                 zeros = seen[j] + held[j]
                 pivot[j], total[j], square[j] = value, -zeros * value, zeros * value * value
@@ -229,6 +239,7 @@ def see_values(
                 zeros = n_rows - held[j]
                 total[j] -= zeros * pivot[j]
                 square[j] += zeros * pivot[j] * pivot[j]
-            seen[j], total[j], square[j] = aged(seen[j] + max(held[j], n_rows), total[j], square[j])
+            count = seen[j] + max(held[j], n_rows)
+            seen[j], filled[j], total[j], square[j] = aged(count, filled[j], total[j], square[j])
             inverse[j] = inverse_scale(seen[j], pivot[j], total[j], square[j])
     return n_touched

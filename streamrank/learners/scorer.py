@@ -8,6 +8,7 @@ import numpy as np
 from ..features.batch import Batch, Columns, Floats, Ints
 from ..kernels.columns import (
     AVERAGE,
+    FILLED,
     INTS,
     INVERSE,
     KEPT,
@@ -28,7 +29,7 @@ from ..kernels.losses import Loss
 from ..kernels.weights import BLOCK_BITS, Counts, Flags, Scratch, Steps, Weights, averaged, inverse_scales
 from .base import StateEntries
 
-COUNTS = {"last": LAST, "touches": TOUCHES, "seen": SEEN}  # and where the kernel has them
+COUNTS = {"last": LAST, "touches": TOUCHES, "seen": SEEN, "filled": FILLED}  # and where kernels have them
 NUMBERS = {"w": W, "m1": M1, "m2": M2, "average": AVERAGE, "pivot": PIVOT, "total": TOTAL, "square": SQUARE}
 
 
@@ -103,6 +104,7 @@ class LinearScorer:
 
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave."""
+        state = {"filled": state["seen"], **state}  # once zeros were not counted apart
         self._keep(Weights(*(np.array(state[name]) for name in Weights._fields)))
         self.step, self.refused = int(state["step"]), int(state["refused"])
 
@@ -192,3 +194,4 @@ def _add_sums(mine: Weights, other: Weights) -> None:
     mine.square[:] += other.square + 2.0 * d * other.total + other.seen * d * d
     mine.total[:] += other.total + other.seen * d
     mine.seen[:] += other.seen
+    mine.filled[:] += other.filled

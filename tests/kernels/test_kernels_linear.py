@@ -23,7 +23,7 @@ from streamrank.kernels.weights import (
 
 def weights(n, **arrays):
     fields = {name: np.zeros(n) for name in Weights._fields} | arrays
-    integer = {name: np.asarray(fields[name], np.int64) for name in ("last", "touches", "seen")}
+    integer = {name: np.asarray(fields[name], np.int64) for name in ("last", "touches", "seen", "filled")}
     return Weights(**{name: np.asarray(value, np.float64) for name, value in fields.items()} | integer)
 
 
@@ -103,7 +103,8 @@ def test_unbias_is_what_the_moments_of_a_constant_gradient_are_short_of(beta, to
         ([1.0, 3.0] * 15, (-math.inf, math.inf)),  # young
         ([0.0] * 500, (-math.inf, math.inf)),  # no scale yet
         ([4.0] * 50, (-36.0, 44.0)),  # constant
-        ([-2.0] + [0.0] * 9999, (-2.0, 2.0)),  # rare values are no outliers
+        ([-2.0] * 7 + [0.0] * 9992, (-math.inf, math.inf)),  # zeros say nothing of other values
+        ([-2.0] * 8 + [0.0] * 9992, (-20.0, 20.0)),  # rare values are no outliers
         (
             [1e3, *[1e3 + 1.0] * 9999],
             (1e3 + 0.9, 1e3 + 1.1 - 2e-4),
@@ -112,8 +113,9 @@ def test_unbias_is_what_the_moments_of_a_constant_gradient_are_short_of(beta, to
 )
 def test_the_usual_range_is_ten_scales_about_the_mean_or_what_is_rare_among_zeros(values, expected):
     d = np.array(values) - values[0]
-    sums = (len(d), values[0], d.sum())
-    found = usual_range(*sums, inverse_scale(*sums, (d * d).sum()))
+    count, pivot, total, square = len(d), values[0], d.sum(), (d * d).sum()
+    filled, inverse = np.count_nonzero(values), inverse_scale(count, pivot, total, square)
+    found = usual_range(count, filled, pivot, total, square, inverse)
     assert found == pytest.approx(expected, rel=1e-6)
 
 

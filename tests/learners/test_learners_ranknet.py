@@ -39,13 +39,13 @@ class Twin:
         return float(spread if spread > 1e-6 * size else size or 1.0)
 
     def cut(self, j, v):
-        """A value as the spread sees it: at most ten spreads from the mean."""
+        """A value as the spread sees it: within ten spreads of the mean, or ten times what else is usual."""
         values = self.values.get(j, [])
-        if len(values) < 32 or not any(values):
+        filled = [value for value in values if value]
+        if len(values) < 32 or len(filled) < 8:
             return v
         mean, reach = np.mean(values), 10 * self.spread(j)
-        pivot = abs(next(value for value in values if value))
-        rare = pivot if abs(mean) < pivot / 2 else 0.0
+        rare = 10 * math.sqrt(np.square(filled).mean()) if 2 * len(filled) < len(values) else 0.0
         return float(np.clip(v, min(mean - reach, -rare or math.inf), max(mean + reach, rare or -math.inf)))
 
     def served(self, x):
@@ -207,6 +207,25 @@ def test_one_outlier_does_not_ruin_a_scale(outlier):
     served = [ranker.scores(dense(X, y)) for X, y in normal_lists(50, seed=1)]
     best = [np.argmax(X[:, 0]) for X, _ in normal_lists(50, seed=1)]
     assert [int(np.argmax(s)) for s in served] == best
+
+
+@pytest.mark.parametrize("learner", ["ranknet", "pdgd"])
+@pytest.mark.parametrize("stored", [True, False], ids=["zeros are stored", "zeros are left out"])
+def test_a_tiny_first_value_among_zeros_does_not_lock_a_column_out(learner, stored):
+    rng = np.random.default_rng(0)
+    ranker = build(learner, {})
+    for k in range(1500):
+        X, y = np.zeros((10, 2)), (rng.random(10) < 0.2).astype(float)
+        X[:, 0] = rng.normal(size=10)
+        if k == 100:
+            X[3, 1] = 1e-4
+        elif k > 100 and k % 20 == 0:  # from now on, once in two hundred rows, it says all
+            X[4, 1], y = 1.0, np.eye(10)[4]
+        xs = [{"a": a, **({"rare": b} if stored or b else {})} for a, b in X.tolist()]
+        ranker.learn_list(xs, y.tolist(), query="q")
+    state = ranker.to_state()
+    assert np.sqrt(state["square"][1] / state["seen"][1]) > 0.05
+    assert 1.0 < ranker.predict_one({"a": 0.0, "rare": 1.0}) < 50.0
 
 
 def test_a_scale_follows_a_change_once_the_column_has_seen_many_values():
