@@ -10,9 +10,9 @@ from ..errors import ConfigError
 from ..features.batch import Batch, Columns, Floats, Ints
 from ..kernels.hidden import Units, first_units, learn_hidden, score_hidden, shares_hidden
 from ..kernels.losses import Loss
-from ..kernels.weights import Scratch, Steps, Weights, inverse_scales
+from ..kernels.weights import Steps, Weights
 from .base import StateEntries
-from .scorer import COUNTS, LinearScorer, unheld
+from .scorer import COUNTS, LinearScorer
 
 ROWS = ("w", "m1", "m2", "average")  # of each column a row, one entry a unit
 
@@ -37,6 +37,8 @@ class HiddenScorer(LinearScorer):
             self.weights,
             self.units,
             self.scratch,
+            self._floats,
+            self._counts,
             self._gradient,
             self.step,
             self.refused,
@@ -93,22 +95,15 @@ class HiddenScorer(LinearScorer):
         super().merge(other, columns)
 
     def _keep(self, weights: Weights) -> None:
-        """Go on from these."""
-        inverse = inverse_scales(weights)
-        self._weights = weights
-        self._scratch = Scratch(
-            inverse, np.zeros_like(inverse), np.zeros_like(inverse), *unheld(len(inverse))
-        )
+        """Go on from these: what has one number a column laid out as without hidden units."""
+        self._rows: dict[str, Any] = {name: np.array(getattr(weights, name)) for name in ROWS}
+        none = np.zeros(len(weights.w))
+        super()._keep(weights._replace(w=none, m1=none, m2=none, average=none))
 
     @property
     def weights(self) -> Weights:
-        """What is kept of each column and unit."""
-        return self._weights
-
-    @property
-    def scratch(self) -> Scratch:
-        """What follows from it."""
-        return self._scratch
+        """What is kept of each column."""
+        return super().weights._replace(**self._rows)
 
     def _no_weights(self, size: int) -> Weights:
         return Weights(

@@ -146,8 +146,9 @@ class LinearScorer:
         """Go on from these, laid out as the kernel takes them: fewer arrays to hand over a list."""
         size = len(weights.w)
         self._floats, self._counts = np.zeros((KEPT, size)), np.zeros((INTS, size), np.int64)
-        for view, values in zip(self.weights, weights, strict=True):
-            view[:] = values
+        for table, rows in ((self._floats, NUMBERS), (self._counts, COUNTS)):
+            for name, row in rows.items():
+                table[row] = getattr(weights, name)
         self._floats[INVERSE] = inverse_scales(weights)
         self._held, self._dirty = unheld(size)
 
