@@ -219,8 +219,8 @@ def test_what_it_says_of_itself(client, server):
     assert set(described["paths"]) <= routes
     for path in ("/", "/app.js", "/plotly.js", "/docs", "/docs.js"):
         assert client.get(path).status_code == 200, path
-    client.post("/feedback", json=GOOD)
-    until(lambda: client.get("/live").json()["now"]["shards"])
+    offset = client.post("/feedback", json=GOOD).json()["offset"]
+    until(lambda: client.get("/live").json()["now"]["shards"].get(SHARD, {}).get("offset") == offset)
     snapshot = client.post("/snapshot")
     assert snapshot.status_code == 200
     assert len(snapshot.content) > 1000
