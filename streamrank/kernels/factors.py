@@ -55,24 +55,29 @@ def begin_rows(
 @pjit
 def taste_of(factors: Factors, x: int, decay: float, T: Floats) -> None:
     """What scores items for user row x: T_x, into `T`. Of who has not clicked yet, what the traits say."""
-    users, items, marks = factors.users, factors.items, factors.user_marks
-    d, L = len(T), marks.shape[1] - RECENT
-    T[:] = 0.0
-    if marks[x, LAST] >= 0:
-        T[:] = users[x, :d]
-    a = 1.0
-    for k in range(L):
-        row = marks[x, RECENT + k]
-        if row >= 0:
-            for j in range(d):
-                T[j] += a * items[row, d + 2 + j]
+    taste_at(
+        factors.users, factors.items, factors.user_marks, factors.user_traits, factors.traits, x, decay, T
+    )
+
+
+@pjit
+def taste_at(
+    users: Floats, items: Floats, marks: Ints, of: Ints, traits: Floats, x: int, decay: float, T: Floats
+) -> None:  # fmt: skip
+    """`taste_of`: of arrays by themselves, since references to all of a tuple are counted at a cost."""
+    d, clicked, a = len(T), marks[x, LAST] >= 0, 1.0
+    for j in range(d):
+        T[j] = users[x, j] if clicked else 0.0
+    for k in range(RECENT, marks.shape[1]):
+        row = marks[x, k]
+        for j in range(d if row >= 0 else 0):
+            T[j] += a * items[row, d + 2 + j]
         a *= decay
-    if factors.user_traits.shape[1]:
-        share = share_of(factors.user_traits, x)
-        for row in factors.user_traits[x]:
-            if row >= 0:
-                for j in range(d):
-                    T[j] += share * factors.traits[row, j]
+    share = share_of(of, x) if of.shape[1] else 0.0
+    for k in range(of.shape[1]):
+        trait = of[x, k]
+        for j in range(d if trait >= 0 else 0):
+            T[j] += share * traits[trait, j]
 
 
 @pjit

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .factors import CLICKS, LAST, RECENT, Factors, Ints, lift, sampled_rank, score, scores_at, taste_of
+from .factors import CLICKS, LAST, RECENT, Factors, Ints, lift, sampled_rank, score, scores_at, taste_at
 from .jit import pjit
 from .splitmix import Floats, Words, below
 from .traits import BLOCK_BITS, Bytes, Step, learn_item_traits, learn_user_traits, mark_traits
@@ -155,21 +155,22 @@ def learn_clicks(
     users, items, user_marks, marks, user_traits, item_traits, traits, trait_marks, _, _ = factors
     B, loss, rate, keep, ridge, beta, decay = how
     d, L, K = users.shape[1] - 2, user_marks.shape[1] - RECENT, item_traits.shape[1]
-    z, f, e = np.empty(B, np.int64), np.empty(B), np.empty(B)
-    T, step, touched = np.empty(d), np.empty(d), np.empty((B + 1) * K, np.int64)
+    of_drawn, of_factors = np.empty((2, B)), np.empty((2, d))
+    f, e, T, step = of_drawn[0], of_drawn[1], of_factors[0], of_factors[1]
+    z, touched = np.empty(B, np.int64), np.empty((B + 1) * K, np.int64)
     # a copy, and marks that are read before they are set: threads must not write to one cache line
     words = generator.copy()
     for t in range(len(rows)):
         x, y = rows[t], columns[t]
         new = marks[y, LAST] < 0
         if among and not new:
-            taste_of(factors, x, decay, T)
+            taste_at(users, items, user_marks, user_traits, traits, x, decay, T)
             ranked[t] = sampled_rank(factors, T, x, y, numbers[t], standing[1], among)
         if new:
             standing[0] += 1
             standing[1] = max(standing[1], y + 1)
         user_marks[x, LAST] = marks[y, LAST] = numbers[t]
-        taste_of(factors, x, decay, T)
+        taste_at(users, items, user_marks, user_traits, traits, x, decay, T)
         user_marks[x, CLICKS] += 1
         marks[y, CLICKS] += 1
         if not dirty_users[x >> BLOCK_BITS]:
@@ -276,21 +277,11 @@ def learn_single(
     Called a hundred thousand times a second: what stands in tuples takes longer to hand over than to learn
     from, and room for no traits is made here in less time.
     """
-    none, bare = np.empty((len(users), 0), np.int64), np.empty((0, 0))
-    factors = Factors(
-        users,
-        items,
-        user_marks,
-        item_marks,
-        none,
-        np.empty((len(items), 0), np.int64),
-        bare,
-        none,
-        none,
-        none,
-    )
+    none, bare = np.empty((max(len(users), len(items)), 0), np.int64), np.empty((0, 0))
+    factors = Factors(users, items, user_marks, item_marks, none, none, bare, none, none, none)
     step = Step(np.int64(how[0]), np.int64(how[1]), how[2], how[3], how[4], how[5], how[6])  # type: ignore[arg-type]
-    click, weights = np.array([x, y, number]), np.array([weight])
+    click, weights = np.empty(3, np.int64), np.empty(1)
+    click[0], click[1], click[2], weights[0] = x, y, number, weight
     learn_clicks(
         factors, click[:1], click[1:2], weights, click[2:], generator, standing, Stratum(0, 1, 0), step, True,
         0, click, dirty_users, dirty_items, dirty_items,
