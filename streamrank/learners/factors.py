@@ -6,6 +6,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..features.batch import Floats, Ints
 from ..kernels.factors import CLICKS, LAST, RECENT, Factors, begin_rows
 from ..kernels.splitmix import Words
@@ -106,7 +107,9 @@ class FactorTables:
 
     def _words(self, keys: Sequence[Hashable]) -> Words:
         # by the id: every shard starts an item alike, whenever it comes
-        return np.array([(crc32(repr(key).encode()) << 31) ^ self._seed for key in keys], np.uint64)
+        # as a store gives it back: the repr of a numpy scalar says that it is one
+        plain = (key.item() if isinstance(key, np.generic) else key for key in keys)
+        return np.array([(crc32(repr(key).encode()) << 31) ^ self._seed for key in plain], np.uint64)
 
     def traits_of(self, table: str, key: Hashable) -> list[Any]:
         """The names of the traits of a user or item."""
@@ -234,6 +237,7 @@ class FactorTables:
 
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave; traits that it does not have are none."""
+        self._refuse_other(state)
         sizes = (len(state["users"]), len(state["items"]), *((16, 16) if self.per_row else (0, 0)))
         names = [name for table in self._stored() for name in self._names(table) if name in state]
         self.arrays = self._empty(*sizes)._replace(**{name: np.array(state[name]) for name in names})
@@ -248,6 +252,17 @@ class FactorTables:
             getattr(self, f"dirty_{table}")[:] = 0
         for _, part in self._pooled():
             part.dirty[:] = 0
+
+    def _refuse_other(self, state: Mapping[str, Any]) -> None:
+        """ConfigError for rows of another shape: a kernel would write beside the arrays, or read there."""
+        shapes = {name: np.shape(state[name]) for names in OF.values() for name in names if name in state}
+        alike = all(shape[1:] == getattr(self.arrays, name).shape[1:] for name, shape in shapes.items())
+        rows = ({shapes[name][0] for name in names if name in shapes} for names in OF.values())
+        if not alike or any(len(counts) > 1 for counts in rows):
+            raise ConfigError(
+                "what was learnt has rows of another shape: d and recent stay as they were, and fields may "
+                "be others but not none at all. Go on with those, or under another name, which starts anew."
+            )
 
     def dirty(self) -> dict[str, list[int] | None]:
         """The blocks of rows that changed since the last call, and the ids."""

@@ -270,6 +270,34 @@ def test_ids_of_every_kind_are_the_same_once_stored():
     assert len(two.recommend("", 20)) == len(keys)
 
 
+@pytest.mark.parametrize("as_numpy", [np.str_, np.int64, np.float64])
+def test_a_numpy_scalar_is_the_id_that_a_store_gives_back(as_numpy):
+    one, two = RoBiRankMF(d=4), RoBiRankMF(d=4)
+    for user, item in [(1, 5), (2, 6), (1, 7)]:
+        user, item = as_numpy(user), as_numpy(item)
+        one.learn_one(user, item)
+        two.learn_one(user.item(), item.item())
+    assert frozen(one.to_state()) == frozen(two.to_state())
+
+
+OTHERS = [{"d": 3}, {"d": 16}, {"recent": 0}, {"recent": 20}, {"fields": None}]
+
+
+@pytest.mark.parametrize("others", OTHERS, ids=str)
+def test_a_state_whose_rows_are_of_another_shape_is_refused(others):
+    old = taught(fields=["genre"])
+    new = RoBiRankMF(**{"d": 4, "fields": ["genre"], **others})
+    with pytest.raises(ConfigError, match="another shape"):
+        new.from_state(old.to_state())
+
+
+def test_traits_of_fewer_rows_than_there_are_users_are_refused():
+    plain, described = taught(), RoBiRankMF(d=4, fields=["genre"])
+    old = described.to_state() | plain.to_state()  # learnt with fields, and then on without
+    with pytest.raises(ConfigError, match="another shape"):
+        described.from_state(old)
+
+
 def test_counts_that_make_no_sense_are_refused():
     ranker = taught()
     for call in (

@@ -220,6 +220,20 @@ def test_a_store_that_was_learnt_with_another_recommender_is_refused():
         Checkpoint(store, Flow(Settings()))
 
 
+@pytest.mark.parametrize("params", [{"d": 16}, {"d": 2}, {"recent": 0}, {"recent": 20}], ids=str)
+def test_settings_that_what_was_learnt_does_not_fit_are_not_adopted(params):
+    store = open_store("memory://")
+    checkpoint = Checkpoint(store, Flow(SETTINGS))
+    for k in range(20):
+        checkpoint.flow.step(Record(k, json.dumps(interaction(k, f"i{k}", user=f"u{k}")).encode()))
+    checkpoint.commit()
+    before = store.load("0")
+    other = [RecommenderSettings(name="latent", params={**PARAMS, **params})]
+    with pytest.raises(ConfigError, match="another shape"):
+        Checkpoint(store, Flow(msgspec.structs.replace(SETTINGS, recommenders=other)), adopt_config=True)
+    assert store.load("0") == before
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
