@@ -11,7 +11,7 @@ from ..features.batch import Floats, Ints
 from ..kernels.factors import CLICKS, LAST, RECENT, Factors, begin_rows
 from ..kernels.splitmix import Words
 from ..kernels.traits import BLOCK_BITS, Bytes
-from .pooling import Elsewhere
+from .pooling import Elsewhere, own_steps
 from .rows import Rows
 
 NOISE = 0.1  # spread of new factors
@@ -44,6 +44,7 @@ class FactorTables:
         self.shared = ("items", "traits") if per_row else ("items",)
         self.squares = {"items": self._ones[1:], "traits": self._ones[1:2]}  # columns of G
         self.elsewhere = {"items": Elsewhere(self.arrays.items.shape[1]), "traits": Elsewhere(d + 3)}
+        self.is_sum = False  # merged from shards that pool
         self.standing: Ints = np.zeros(2, np.int64)  # items in use, rows of items
         self.dirty_users: Bytes = np.ones(1, np.uint8)
         self.dirty_items: Bytes = np.ones(1, np.uint8)
@@ -243,6 +244,7 @@ class FactorTables:
         self.arrays = self._empty(*sizes)._replace(**{name: np.array(state[name]) for name in names})
         for table in self._stored():
             getattr(self, table).from_state(IDS[table], state)
+        self.is_sum = False
         for table in self.shared:
             stored = state.get(f"{table}_elsewhere", self.elsewhere[table].rows[:0])
             self.elsewhere[table].put(np.array(stored))
@@ -333,9 +335,11 @@ class FactorTables:
     def merge(self, other: Self) -> None:
         """Users are one shard's or the other's (of both: where they clicked more), items averaged by clicks.
 
-        What finds no room is left out. Squared gradients are the larger ones.
+        Items of shards that pool are where the steps of both lead, whatever either has taken in of the other
+        so far: one that stands still has done so at an offset that was read before. What finds no room is
+        left out. Squared gradients are the larger ones.
         """
-        d, there = self._d, other.arrays
+        d, there, steps = self._d, other.arrays, self._steps_with(other)
         rows, at = _matched(other.items, self.items, self.item)
         mine = self.arrays
         a, b = mine.item_marks[at, CLICKS].clip(0), there.item_marks[rows, CLICKS].clip(0)
@@ -345,6 +349,7 @@ class FactorTables:
         for column in (d + 1, 2 * d + 2) if self._recent else (d + 1,):
             merged[:, column] = np.maximum(before[:, column], theirs[:, column])
         mine.items[at] = merged
+        self._lead_on("items", steps, rows, at)
         mine.item_marks[at, LAST] = np.maximum(mine.item_marks[at, LAST], there.item_marks[rows, LAST])
         mine.item_marks[at, CLICKS] = a + b
         of_theirs = np.full(len(other.items.ids) + 1, -1, np.int64)  # the last for "none"
@@ -357,13 +362,31 @@ class FactorTables:
         mine.users[at], mine.user_marks[at] = there.users[rows], there.user_marks[rows]
         mine.user_marks[at, RECENT:] = of_theirs[there.user_marks[rows, RECENT:]]
         if self.per_row:
-            self._merge_traits(other)
-        for _, part in self._pooled():  # what the mean says is of no shard's steps alone
-            part.put(np.zeros_like(part.rows))
+            self._merge_traits(other, steps)
+        self.is_sum = bool(steps)
+        for table, part in self.elsewhere.items():  # what both say is of no shard's steps alone
+            if steps or len(part.rows):
+                part.put(np.zeros_like(getattr(self.arrays, table)))
         self.in_use()
         self.mark_all()
 
-    def _merge_traits(self, other: Self) -> None:
+    def _steps_with(self, other: Self) -> dict[str, tuple[Floats, Floats]]:
+        """By table what the steps of this shard and of the other came to, if they pool; of none yet, none."""
+        if not other._pooled() or (len(self.items) and not self._pooled()):
+            return {}
+        return {table: (own_steps(self, table), own_steps(other, table)) for table in self.shared}
+
+    def _lead_on(self, table: str, steps: dict[str, tuple[Floats, Floats]], rows: Ints, at: Ints) -> None:
+        """All but squared gradients from where a row begins, by the steps of both."""
+        if steps:
+            (own, theirs), held = steps[table], getattr(self.arrays, table)
+            moved = self.starts(table)
+            moved[: len(own)] += own
+            moved[at] += theirs[rows]
+            moved[:, self.squares[table]] = held[:, self.squares[table]]
+            held[:] = moved
+
+    def _merge_traits(self, other: Self, steps: dict[str, tuple[Floats, Floats]]) -> None:
         """Averaged by clicks; what is described on one side only, or clicked more there, has its traits."""
         d, there = self._d, other.arrays
         rows, at = _matched(other.traits, self.traits, lambda name: int(self._trait_rows([str(name)], 0)[0]))
@@ -374,6 +397,7 @@ class FactorTables:
         merged = before + share * (theirs - before)
         merged[:, d + 1] = np.maximum(before[:, d + 1], theirs[:, d + 1])
         mine.traits[at] = merged
+        self._lead_on("traits", steps, rows, at)
         mine.trait_marks[at, LAST] = np.maximum(mine.trait_marks[at, LAST], there.trait_marks[rows, LAST])
         mine.trait_marks[at, CLICKS] = a + b
         for table in ("users", "items"):

@@ -481,7 +481,8 @@ class RoBiRankMF(river.reco.base.Ranker):
 
         A user of both (a stream not keyed by user) is taken from where they clicked more. An item that only
         one side has clicked stays as it is there. Shards start an item alike, since its id decides the noise;
-        the longer they learn apart, the less the mean says: few, long shards, or such as `pool`.
+        the longer they learn apart, the less the mean says: few, long shards, or such as `pool`, whose steps
+        add up here too.
         """
         self._tables.merge(other._tables)
         self._clicks += other._clicks

@@ -58,7 +58,7 @@ def taught(tables: "FactorTables") -> dict[str, Taught]:
     for table in tables.shared:
         ids = list(getattr(tables, table).ids)
         clicks, traits = tables.marks(table)[: len(ids), CLICKS].copy(), tables.arrays.item_traits.copy()
-        found[table] = Taught(ids, clicks, _own(tables, table)[: len(ids)], traits[: len(ids)])
+        found[table] = Taught(ids, clicks, own_steps(tables, table)[: len(ids)], traits[: len(ids)])
     return found
 
 
@@ -83,7 +83,7 @@ def pool(mine: "FactorTables", others: Sequence[Mapping[str, Taught]], n_bytes: 
             return False
         new = {table: keys[: len(keys) // 2] for table, keys in new.items()}
     for table, keys in new.items():
-        own = _own(mine, table)
+        own = own_steps(mine, table)
         mine.begin(table, keys)
         starts, held = mine.starts(table), getattr(mine, table)
         total = np.zeros_like(starts)
@@ -103,14 +103,15 @@ def pool(mine: "FactorTables", others: Sequence[Mapping[str, Taught]], n_bytes: 
     return True
 
 
-def _own(tables: "FactorTables", table: str) -> Floats:
+def own_steps(tables: "FactorTables", table: str) -> Floats:
+    """(1) of `pool`, a row each; zero where a row is not in use. A sum of such has nothing typical left."""
     own: Floats = getattr(tables.arrays, table) - tables.starts(table)
     own[:, tables.squares[table]] = 0.0
     if len(tables.elsewhere[table].rows):
         own -= tables.elsewhere[table].rows
     used = tables.marks(table)[:, LAST] >= 0
     own[~used] = 0.0
-    if table == "items" and used.any():
+    if table == "items" and used.any() and not tables.is_sum:
         d, rarely = tables.arrays.users.shape[1] - 2, 1.0 / np.maximum(tables.marks(table)[used, CLICKS], 1)
         own[used, : d + 1] -= rarely @ own[used, : d + 1] / rarely.sum()
     return own

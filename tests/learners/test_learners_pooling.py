@@ -49,8 +49,8 @@ def in_turn(shards, k):
 
 
 def merged(shards):
-    served = copy.deepcopy(shards[0])
-    for shard in shards[1:]:
+    served = RoBiRankMF(**shards[0]._get_params())
+    for shard in shards:
         served.merge(shard)
     return served
 
@@ -96,6 +96,25 @@ def test_a_row_is_its_beginning_and_the_steps_of_every_shard_once():
                 start = starts[shard._tables.items.find(key)]
                 together = sum(found[key] for found in steps if key in found)
                 np.testing.assert_allclose(row, start + together, atol=1e-12)
+
+
+@pytest.mark.parametrize("fields", [None, ["genre"]])
+def test_the_merge_has_every_step_once_whatever_each_shard_has_taken_in_so_far(fields):
+    apart = shards_of(3, fields=fields)
+    if fields:
+        for shard in apart:
+            described(shard)
+    shards = pooled(apart)
+    for k, shard in enumerate(shards[:2]):
+        users, items = clicks(300, seed=k + 1)
+        shard.learn_batch(*names(users, items))
+    behind = [merged(order) for order in (shards, shards[::-1])]
+    pooled(shards)
+    same = list(rows_of(shards[0]))
+    for served in (*behind, merged(shards)):
+        there, here = (ranker.factors_of([], same)[1] for ranker in (served, shards[0]))
+        apart_by = there - here  # the same in all items, so that no order differs
+        np.testing.assert_allclose(apart_by, np.broadcast_to(apart_by[0], apart_by.shape), atol=1e-9)
 
 
 def test_clicks_squared_gradients_and_users_stay_a_shards_own():

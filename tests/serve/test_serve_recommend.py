@@ -19,11 +19,15 @@ from streamrank.state import open_store
 SETTINGS = Settings(recommenders=[RecommenderSettings(name="for-you", params={"d": 4, "negatives": 4})])
 
 
+def interaction(name, user, item):
+    event = {"event": "interaction", "id": name, "timestamp": 10**12, "type": "click"}
+    return {**event, "user": user, "item": item}
+
+
 def learn(store, pairs, shard):
     checkpoint = Checkpoint(store, Flow(SETTINGS), shard=shard)
     for k, (user, item) in enumerate(pairs):
-        event = {"event": "interaction", "id": f"{shard}{k}", "timestamp": 10**12 + k, "type": "click"}
-        checkpoint.flow.step(Record(k, json.dumps({**event, "user": user, "item": item}).encode()))
+        checkpoint.flow.step(Record(k, json.dumps(interaction(f"{shard}{k}", user, item)).encode()))
     checkpoint.commit()
     return checkpoint.flow
 
@@ -58,6 +62,34 @@ def test_shards_are_merged_users_from_where_they_are_items_from_all():
         for user in ("ann", "bob"):
             items = answer_items(live.recommend("for-you", RecommendRequest(user, 10)))
             assert sorted(items) == ["blues", "jazz", "punk", "rock", "soul"]
+
+
+def test_what_a_shard_that_stands_still_took_in_of_others_is_served():
+    store, items = open_store("memory://recommend-still"), ["jazz", "blues", "soul", "rock"]
+    learn(store, [("ann", item) for _ in range(50) for item in items], "0")
+    learn(store, [("bob", item) for item in items], "1")
+    still, moving = (Checkpoint(store, Flow(SETTINGS), shard=shard) for shard in "01")
+    learners = [checkpoint.flow.recommenders[0].learner for checkpoint in (still, moving)]
+
+    def pool():
+        said = [learner.taught() for learner in learners]
+        for k, checkpoint in enumerate((still, moving)):
+            assert learners[k].pool([said[1 - k]])
+            checkpoint.touch()
+            checkpoint.commit()
+
+    pool()
+    with Live("memory://recommend-still", SETTINGS) as live:
+        live.refresh()
+        for k in range(60):
+            event = interaction(f"more{k}", "bob", "rock")
+            moving.flow.step(Record(moving.flow.offset, json.dumps(event).encode()))
+        moving.commit()
+        pool()
+        live.refresh()
+        scores = {one.item: one.score for one in live.recommend("for-you", RecommendRequest("ann")).items}
+        mine = dict(zip(items, learners[0].scores("ann", items).tolist(), strict=True))
+        assert len({round(scores[item] - mine[item], 9) for item in items}) == 1  # one vector in all items
 
 
 def test_with_nothing_learnt_it_says_so():
