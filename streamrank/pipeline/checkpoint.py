@@ -89,7 +89,7 @@ class Checkpoint:
 
     @property
     def room(self) -> float:
-        """Bytes by which the shard may still grow."""
+        """Bytes by which the shard may still grow by what it takes in of others."""
         return self._budget.room if self._budget else math.inf
 
     def commit(self, *, settled: Sequence[tuple[int, int]] = ()) -> None:

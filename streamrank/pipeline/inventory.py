@@ -75,8 +75,8 @@ class Budget:
 
     @property
     def room(self) -> int:
-        """Bytes left."""
-        return self.limit - self._bytes.total()
+        """Bytes left for what others learnt: the last fifth is for what is the shard's own."""
+        return int(ALARM * self.limit) - self._bytes.total()
 
     def check(self, writes: Mapping[str, bytes | None]) -> None:
         """Raise `StoreFull` if the shard would be too large with these; else count them in."""

@@ -94,10 +94,10 @@ class Pool:
 
     def _take(self, shard: Shard, others: Sequence[All]) -> bool:
         shard.flow.learn()  # as a commit would: where it falls must not depend on micro-batches
-        changed = False
+        changed, room = False, shard.checkpoint.room / len(shard.flow.recommenders)
         for recommender in shard.flow.recommenders:
             known = [found[recommender.name] for found in others if recommender.name in found]
-            if known and recommender.learner.pool(known, shard.checkpoint.room):
+            if known and recommender.learner.pool(known, room):
                 changed = True
             elif known:
                 self._tell(shard.name, recommender.name, "max_state_mb leaves no room for that")

@@ -230,6 +230,26 @@ def test_a_shard_stays_within_max_state_mb(store):
     assert counted(store, 0) == (N, N, N, N)
 
 
+def test_what_others_know_leaves_room_for_what_is_still_to_come(store):
+    other_shard(store, log_of(7, 20_000, 9000), SETTINGS)
+    tight = msgspec.structs.replace(SETTINGS, max_state_mb=1)
+    begun = log_of(0)
+    work(store, [begun], tight)
+    more = [value.replace(b'"u0.', b'"new%d.' % k) for k, value in enumerate(log_of(0, 2000, first=N))]
+    worker = work(store, [begun + more], tight, every=10**9)
+    assert worker.counts["reopened"] == 0
+    assert store.offset("t[0]") == 2000
+
+
+def test_recommenders_of_one_shard_share_the_room(store):
+    two = [RecommenderSettings(name=name, params={"d": 4, "negatives": 4}) for name in ("one", "two")]
+    both = msgspec.structs.replace(SETTINGS, recommenders=two)
+    other_shard(store, log_of(7, 20_000, 9000), both)
+    worker = work(store, LOGS[:1], settings=msgspec.structs.replace(both, max_state_mb=1))
+    assert worker.counts["reopened"] == 0
+    assert store.offset("t[0]") == N
+
+
 def test_where_max_state_mb_leaves_no_room_at_all_it_says_so_and_learns_on(store, caplog):
     wide = msgspec.structs.replace(SETTINGS, join=JoinSettings(dedup_ms=10**9))  # ids take the room
     log = log_of(0, 12_000, 4000)
