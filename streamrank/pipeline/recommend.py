@@ -72,7 +72,10 @@ def evaluate_interactions(
         model = build_recommender(learner, {"seed": seed, **params})
         if in_order := how.startswith("time"):
             model.learn_batch(users[order], items[order])
-        model.fit(users, items, passes=passes - in_order)
+        try:
+            model.fit(users, items, passes=passes - in_order)
+        except ValueError as error:
+            raise ConfigError(str(error).partition(", or")[0]) from None
         U, V = model.factors_of(range(len(data.users)), range(len(data.items)))
     seconds = time.perf_counter() - began
     V[np.bincount(items, minlength=len(data.items)) == 0] = -np.inf

@@ -7,7 +7,7 @@ import pytest
 
 from streamrank.cli import main
 from streamrank.errors import ConfigError
-from streamrank.pipeline.recommend import measures, popularity_ranks, split
+from streamrank.pipeline.recommend import evaluate_interactions, measures, popularity_ranks, split
 from streamrank.sources.ratings import read_interactions
 
 
@@ -105,3 +105,18 @@ def test_popularity_click_by_click_is_the_count_of_what_is_above():
         others = [counts[i] for i in range(9) if counts[i] and i not in had and i != items[t]]
         above = sum(c > counts[items[t]] for c in others) + sum(c == counts[items[t]] for c in others) // 2
         assert ranked[t] == (above if counts[items[t]] else -1)
+
+
+@pytest.mark.parametrize("how", ["ratio:0.8", "time:0.8"])
+def test_more_items_than_there_may_be_are_said_as_a_setting(how, tmp_path):
+    path = tmp_path / "u.data"
+    path.write_text("".join(f"{k % 7}\t{k}\t5\t{k}\n" for k in range(50)))
+    with pytest.raises(ConfigError, match=r"more items than max_items = 9: raise it$"):
+        evaluate_interactions(
+            read_interactions([path]),
+            learner="bpr",
+            params={"d": 2, "max_items": 9},
+            passes=2,
+            how=how,
+            seed=1,
+        )
