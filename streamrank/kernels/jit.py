@@ -30,12 +30,12 @@ def _compiled(function: Callable[P, R], *, nogil: bool) -> Callable[P, R]:
     # the function's own file changed: a callee of another file, or a constant, would stay as it once was.
     kept = _kept(compiled)
     if kept is not None:
-        digest = hashlib.sha256(kept._source_stamp)
+        digest = hashlib.sha256(repr(kept._source_stamp).encode())
         for name, value in sorted(function.__globals__.items()):
             if isinstance(value, int | float):
                 digest.update(f"{name}={value!r};".encode())
             elif (other := _kept(value)) is not None:
-                digest.update(other._source_stamp)
+                digest.update(repr(other._source_stamp).encode())
         kept._source_stamp = digest.digest()
     return cast(Callable[P, R], compiled)
 
