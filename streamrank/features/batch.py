@@ -246,7 +246,7 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
 
 
 def _joined(parts: list[Any], dtype: type[np.generic]) -> AnyArray:
-    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+    return np.concatenate(parts, dtype=dtype) if parts else np.empty(0, dtype=dtype)
 
 
 @jit

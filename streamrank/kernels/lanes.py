@@ -12,6 +12,7 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from .jit import jit
@@ -46,6 +47,8 @@ def joined(lanes: Floats) -> float:
 
 @intrinsic
 def _dot(_context: Any, x: Any, _at: Any, table: Any, _row: Any, _n: Any) -> Any:
+    if any(array.dtype != types.float64 or array.layout != "C" for array in (x, table)):
+        raise TypingError(f"numbers are read as float64, one behind the other: not so of {x}, {table}")
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, at, table, row, n = arguments

@@ -104,7 +104,8 @@ class LinearScorer:
 
     def from_state(self, state: Mapping[str, Any]) -> None:
         """Take up what `to_state` gave."""
-        state = {"filled": state["seen"], **state}  # once zeros were not counted apart
+        if "filled" not in state:  # once zeros were not counted apart; without a pivot there is nothing else
+            state = {**state, "filled": np.where(np.array(state["pivot"]) == 0.0, 0, state["seen"])}
         self._keep(Weights(*(np.array(state[name]) for name in Weights._fields)))
         self.step, self.refused = int(state["step"]), int(state["refused"])
 
